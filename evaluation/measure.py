@@ -150,15 +150,15 @@ def measure(task: Task, sample: Sample) -> Measured:
     )
     mechanism, keys = mechanism_of(plan), asked(sample, point.keys)
     public, secret = (seeded(task.seed, part) for part in ("public", "secret"))
-    totals = mechanism.simulated_totals(sample.vectors, keys.ids, public, secret)
+    totals = mechanism.simulation.totals(sample.vectors, keys.ids, public, secret)
     means = totals * np.float64(mechanism.scale / data.clients)
     proven = mechanism.guarantee().budget
     bound = lower_bound(parse_unit(point.unit), point.epsilon, data.sparsity, data.universe)
-    expected = mechanism.predicted_variances(sample.vectors, keys.ids)
+    expected = mechanism.forecast.variances(sample.vectors, keys.ids)
     scores = score(means, sample, keys) | compare(
-        means, expected, sample, keys, mechanism.relative_bias()
+        means, expected, sample, keys, mechanism.forecast.relative_bias()
     )
-    null = mechanism.predicted_variance(sample.mean_square)
+    null = mechanism.forecast.variance(sample.mean_square)
     noisy = Noisy(means, np.full(len(means), np.sqrt(null / data.clients)))
     scores |= shrunk(noisy, sample, keys, nonnegative=mechanism.domain != "signed")
     return Measured(
@@ -167,11 +167,11 @@ def measure(task: Task, sample: Sample) -> Measured:
         decode=plan.decode,
         digest=plan.digest.hex(),
         bytes=mechanism.layout.record_bytes,
-        claimed_bias=mechanism.relative_bias(),
+        claimed_bias=mechanism.forecast.relative_bias(),
         bound=bound,
         ratio=scores["n_mse"] / bound if bound > 0 else np.inf,
         mean_square=sample.mean_square,
-        aggregate=mechanism.draws_sum,
+        aggregate=mechanism.simulation.draws_sum,
         epsilon_proven=proven.epsilon,
         delta_proven=proven.delta,
         parameters=parameters_of(plan),

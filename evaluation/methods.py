@@ -103,7 +103,7 @@ class Method:
 
 def predicted(plan: Plan, sparsity: int) -> float:
     """Return n·Var for clients whose k values are all ±1, by which forms are chosen."""
-    return mechanism_of(plan).predicted_variance(float(sparsity))
+    return mechanism_of(plan).forecast.variance(float(sparsity))
 
 
 # Okabe and Ito's palette without its yellow, which is too pale on white.

@@ -189,13 +189,13 @@ def methods(clients: int, epsilon: float, sparsity: int, seed: int) -> list[Meth
     normal = make_plan(protect=f"l1:{reach:g}", delta=DELTA, mechanism="gaussian", **wanted)
     ours, theirs = mechanism_of(plan), mechanism_of(normal)
     generator = np.random.Generator(np.random.Philox(seed))
-    laplace, gaussian = 2 * (reach / epsilon) ** 2, theirs.predicted_variance(0)
+    laplace, gaussian = 2 * (reach / epsilon) ** 2, theirs.forecast.variance(0)
     # Dense noise sends an integer for each word, whatever its law.
     short, long = ours.layout.record_bytes, theirs.layout.record_bytes
     return [
         Method("no privacy", exact, WORDS, 0, 4 * WORDS, ("black", "", "-")),
         Method("no privacy, top k", exact, sparsity, 0, 6 * sparsity, ("black", "", "--")),
-        Method("faintly", private(plan, seed), sparsity, ours.predicted_variance(0), short, BLUE),
+        Method("faintly", private(plan, seed), sparsity, ours.forecast.variance(0), short, BLUE),
         Method("dense Gaussian", dense(gaussian, generator), sparsity, gaussian, long, RED),
         Method("dense Laplace", dense(laplace, generator), sparsity, laplace, long, GREEN),
     ]

@@ -7,19 +7,33 @@ Here are sets, whose values are 0 or 1; `coverage.py` has the steps, with arcs o
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly_baselines import coverage
-from faintly_baselines.coverage import SETS, Coverage
+from faintly_baselines.coverage import SETS, Coverage, CoverageLaw
+
+
+class CollisionLaw(CoverageLaw):
+    """Small cases of arcs of one slot."""
+
+    mechanism: "Collision"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield few slots, with up to two items more than planned."""
+        yield SmallCase(self.small(sparsity=1), SETS, 3)
+        yield SmallCase(self.small(sparsity=2, options={"slots": 4}), SETS, 4)
 
 
 @register("collision")
 @dataclass(frozen=True, kw_only=True)
 class Collision(Coverage):
     """Arcs of one slot: an item hits a single one."""
+
+    law = cached_property(CollisionLaw)
 
     theorem = "collision.proof.md, Theorem 1 (at most k slots are hit)"
 
@@ -32,11 +46,6 @@ class Collision(Coverage):
         require.no_more(options, cls.name, "slots")
         require.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
         return cls.sized(request, slots, 1)
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield few slots, with up to two items more than planned."""
-        yield SmallCase(self.small(sparsity=1), SETS, 3)
-        yield SmallCase(self.small(sparsity=2, options={"slots": 4}), SETS, 4)
 
 
 def _best_slots(sparsity: int, epsilon: float) -> int:

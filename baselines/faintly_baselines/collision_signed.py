@@ -11,6 +11,7 @@ arguments.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,20 +28,87 @@ from faintly.core import (
     WordArray,
 )
 from faintly.errors import InvalidPlan
+from faintly.mechanisms import Forecast
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.tokens import Tokens
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
-from faintly_baselines.collision import Collision
+from faintly_baselines.collision import Collision, CollisionLaw
+from faintly_baselines.coverage import CoverageForecast
 from faintly_baselines.unhashed import largest_variance
+
+
+class CollisionSignedForecast(CoverageForecast):
+    """Two coins for each key, one for each sign."""
+
+    mechanism: "CollisionSigned"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return n·Var at a key nobody holds: that of two coins, one for each sign."""
+        return 2 * self.mechanism.coins[0]
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at keys that some hold, whose slots are named more often."""
+        return Forecast.variances(self, vectors, ids)
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return how much likelier a report names a slot of a held key; both may be one slot."""
+        return (1 - 2 / self.mechanism.slots) / self.mechanism.gain
+
+    def worst_variance(self) -> float:
+        return largest_variance(self.variance(0.0), self.held_excess_moment)
+
+    def influence(self) -> float:
+        return 1 / self.mechanism.gain
+
+
+class CollisionSignedLaw(CollisionLaw):
+    """Arcs of one slot, of which each item has one for each sign."""
+
+    mechanism: "CollisionSigned"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield one item and two, with two more and one more than planned, and few slots."""
+        one = self.small(sparsity=1, options={"slots": 2})
+        yield SmallCase(one, (-1.0, 0.0, 0.5, 1.0), 3)
+        two = self.small(sparsity=2, options={"slots": 3})
+        yield SmallCase(two, (-1.0, 0.0, 1.0), 3)
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Yield both slots of every item."""
+        one = list(itertools.product(range(self.mechanism.slots), repeat=2))
+        yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
+        """Return both slots of each id under a seed."""
+        words = self.mechanism.words(np.full(len(ids), seed, dtype=np.uint64), ids)
+        both = hashing.scale_to(words, self.mechanism.slots)
+        return tuple((plus, minus) for plus, minus in both.tolist())
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every slot, over all roundings and choices of k tokens."""
+        law = np.zeros(self.mechanism.slots)
+        for kept in itertools.product((False, True), repeat=len(values)):
+            chance, starts = 1.0, []
+            for token, value, both in zip(kept, values, outcome, strict=True):
+                chance *= abs(value) if token else 1 - abs(value)
+                if token:
+                    starts.append(both[int(value < 0)])
+            if chance:
+                law += chance * self._arcs_law(starts)
+        return law
 
 
 @register("collision-signed")
 @dataclass(frozen=True, kw_only=True)
 class CollisionSigned(Collision):
     """Two slots for an item, one for each sign."""
+
+    forecast = cached_property(CollisionSignedForecast)
+    law = cached_property(CollisionSignedLaw)
 
     theorem = "collision_signed.proof.md, Theorem 1 (at most k slots are hit)"
     conditions = ()
@@ -63,10 +131,10 @@ class CollisionSigned(Collision):
         return self._report(vectors, hash_seeds, rng)
 
     def _token_starts(self, hash_seeds: IdArray, kept: Tokens) -> IntArray:
-        words = self._words(hash_seeds[kept.owners], kept.ids)
+        words = self.words(hash_seeds[kept.owners], kept.ids)
         return hashing.scale_to(np.where(kept.negative, words[:, 1], words[:, 0]), self.slots)
 
-    def _words(self, seeds: IdArray, ids: IdArray) -> WordArray:
+    def words(self, seeds: IdArray, ids: IdArray) -> WordArray:
         """Return the words that give the slots of (x, +) and (x, -), one row for each id."""
         return kernels.hash_words(seeds, ids, hashing.PROJECTION, 2)
 
@@ -91,58 +159,8 @@ class CollisionSigned(Collision):
 
         That share is counted; it is smallest where nobody holds the key.
         """
-        square = np.full(len(means), self.predicted_variance(0.0))
+        square = np.full(len(means), self.forecast.variance(0.0))
         if ids is not None and sketch.hash_seeds is not None and sketch.fields is not None:
             hits = sum(self._counts(sketch.hash_seeds, sketch.fields, ids))
-            square = np.maximum(square, hits / max(1, sketch.count) / self._gain**2)
+            square = np.maximum(square, hits / max(1, sketch.count) / self.gain**2)
         return square - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds: that of two coins, one for each sign."""
-        return 2 * self._coins[0]
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at keys that some hold, whose slots are named more often."""
-        return Mechanism.predicted_variances(self, vectors, ids)
-
-    @property
-    def held_excess_moment(self) -> float:
-        """Return how much likelier a report names a slot of a held key; both may be one slot."""
-        return (1 - 2 / self.slots) / self._gain
-
-    def worst_variance(self) -> float:
-        return largest_variance(self.predicted_variance(0.0), self.held_excess_moment)
-
-    def influence(self) -> float:
-        return 1 / self._gain
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield one item and two, with two more and one more than planned, and few slots."""
-        one = self.small(sparsity=1, options={"slots": 2})
-        yield SmallCase(one, (-1.0, 0.0, 0.5, 1.0), 3)
-        two = self.small(sparsity=2, options={"slots": 3})
-        yield SmallCase(two, (-1.0, 0.0, 1.0), 3)
-
-    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
-        """Yield both slots of every item."""
-        one = list(itertools.product(range(self.slots), repeat=2))
-        yield from itertools.product(one, repeat=items)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
-        """Return both slots of each id under a seed."""
-        words = self._words(np.full(len(ids), seed, dtype=np.uint64), ids)
-        both = hashing.scale_to(words, self.slots)
-        return tuple((plus, minus) for plus, minus in both.tolist())
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every slot, over all roundings and choices of k tokens."""
-        law = np.zeros(self.slots)
-        for kept in itertools.product((False, True), repeat=len(values)):
-            chance, starts = 1.0, []
-            for token, value, both in zip(kept, values, outcome, strict=True):
-                chance *= abs(value) if token else 1 - abs(value)
-                if token:
-                    starts.append(both[int(value < 0)])
-            if chance:
-                law += chance * self._arcs_law(starts)
-        return law

@@ -36,8 +36,10 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.forecast import Forecast
+from faintly.mechanisms.law import Law
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.simulation import BLOCK, means_at, sums_of
 from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
@@ -51,11 +53,85 @@ MAX_SLOTS = 2**24
 SETS = (0.0, 1.0)  # the values of small cases
 
 
+class CoverageForecast(Forecast):
+    """A coin for each key: is its arc the one that was named?"""
+
+    mechanism: "Coverage"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        return self.mechanism.coins[0]
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at items that some hold: the mean over all clients' coins."""
+        mechanism = self.mechanism
+        k, (absent, held) = self.plan.sparsity, mechanism.shares
+        kept = np.repeat(k / np.maximum(vectors.lengths, k), vectors.lengths)
+        share = absent + kept * (held - absent)
+        more = (share * (1 - share) - absent * (1 - absent)) / mechanism.gain**2
+        return mechanism.coins[0] + means_at(vectors, more, ids)
+
+    def worst_variance(self) -> float:
+        """Return n·Var at an item that nobody, or everyone, holds."""
+        return max(self.mechanism.coins)
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what is lost by a cut to k tokens."""
+        return self.cut(sums_of(vectors, np.abs))
+
+    def influence(self) -> float:
+        return (1 - self.mechanism.shares[0]) / self.mechanism.gain
+
+
+class CoverageLaw(Law):
+    """A slot is more likely where the kept items cover it."""
+
+    mechanism: "Coverage"
+
+    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
+        """Yield every first slot of every item's arc."""
+        yield from itertools.product(range(self.mechanism.slots), repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
+        """Return the first slot of each id's arc under a seed."""
+        return tuple(self.mechanism.starts(np.full(len(ids), seed, dtype=np.uint64), ids).tolist())
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every slot, over all choices of k items to keep."""
+        return self._arcs_law(
+            [start for start, value in zip(outcome, values, strict=True) if value]
+        )
+
+    def _arcs_law(self, starts: Sequence[int]) -> FloatArray:
+        ring = self.mechanism
+        sizes = self.plan.sparsity, ring.slots, ring.arc, ring.weight
+        return _law_of_arcs(tuple(sorted(starts)), *sizes)
+
+
+@lru_cache(maxsize=4096)  # enumeration asks for the same arcs under outcome after outcome
+def _law_of_arcs(
+    starts: tuple[int, ...], sparsity: int, slots: int, arc: int, weight: int
+) -> FloatArray:
+    """Return the probability of every slot where `sparsity` of these arcs are kept."""
+    kept = list(itertools.combinations(starts, min(len(starts), sparsity)))
+    law = np.zeros(slots)
+    for chosen in kept:
+        covered = np.zeros(slots, dtype=bool)
+        for start in chosen:
+            covered[(start + np.arange(arc)) % slots] = True
+        reach = int(covered.sum())
+        left = (noise.FULL - reach * weight) / (slots - reach)
+        law += np.where(covered, weight, left) / noise.FULL / len(kept)
+    return law
+
+
 @dataclass(frozen=True, kw_only=True)
 class Coverage(Mechanism):
     """A ring of slots, on which each item of a set covers an arc."""
 
-    baseline = True
+    baseline: ClassVar[bool] = True
+    forecast = cached_property(CoverageForecast)
+    law = cached_property(CoverageLaw)
+
     theorem: ClassVar[str]
     conditions: ClassVar[tuple[str, ...]] = ("every value is 0 or 1",)
 
@@ -92,18 +168,19 @@ class Coverage(Mechanism):
         return fields_below(self.slots, 1, self.plan.hashing.seed_bytes)
 
     @property
-    def _shares(self) -> tuple[float, float]:
+    def shares(self) -> tuple[float, float]:
         """Return how often a report lies in the arc of an item not held, and of one held."""
         return self.arc / self.slots, self.arc * self.weight / noise.FULL
 
     @property
-    def _gain(self) -> float:
-        return self._shares[1] - self._shares[0]
+    def gain(self) -> float:
+        """Return how much likelier the slots of a held item are covered."""
+        return self.shares[1] - self.shares[0]
 
     @property
     def scale(self) -> float:  # type: ignore[override]
         """Return 1/(t·c): hits count t times, to stay integers."""
-        return 1 / (self.slots * self._gain)
+        return 1 / (self.slots * self.gain)
 
     def guarantee(self) -> Guarantee:
         """Return the log of a covered slot's chance over the smallest chance of another."""
@@ -149,9 +226,10 @@ class Coverage(Mechanism):
             yield Rings.of(counts, self._token_starts(hash_seeds, part), self.arc, self.slots)
 
     def _token_starts(self, hash_seeds: IdArray, kept: Tokens) -> IntArray:
-        return self._starts(hash_seeds[kept.owners], kept.ids)
+        return self.starts(hash_seeds[kept.owners], kept.ids)
 
-    def _starts(self, seeds: IdArray, ids: IdArray) -> IntArray:
+    def starts(self, seeds: IdArray, ids: IdArray) -> IntArray:
+        """Return the first slot of the arc of each id, under the seed beside it."""
         words = kernels.hash_words(seeds, ids, hashing.PROJECTION, 1)[:, 0]
         return hashing.scale_to(words, self.slots)
 
@@ -167,79 +245,21 @@ class Coverage(Mechanism):
             return kernels.read_slots(batch.hash_seeds, described, ids, self.slots)[1]
         hits = np.zeros(len(ids), dtype=np.int64)
         for position, item in enumerate(ids):
-            starts = self._starts(batch.hash_seeds, np.full(len(batch), item))
+            starts = self.starts(batch.hash_seeds, np.full(len(batch), item))
             hits[position] = np.count_nonzero((said - starts) % self.slots < self.arc)
         return hits
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: that of one coin for holders of the item, and of another for all others."""
-        absent, held = self._coins
+        absent, held = self.coins
         share = np.clip(means, 0.0, 1.0)
         return absent + share * (held - absent)
 
     @property
-    def _coins(self) -> tuple[float, float]:
+    def coins(self) -> tuple[float, float]:
         """Return n·Var at an item that nobody holds, and at one that everyone holds."""
-        absent, held = (share * (1 - share) / self._gain**2 for share in self._shares)
+        absent, held = (share * (1 - share) / self.gain**2 for share in self.shares)
         return absent, held
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return self._coins[0]
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at items that some hold: the mean over all clients' coins."""
-        k, (absent, held) = self.plan.sparsity, self._shares
-        kept = np.repeat(k / np.maximum(vectors.lengths, k), vectors.lengths)
-        share = absent + kept * (held - absent)
-        more = (share * (1 - share) - absent * (1 - absent)) / self._gain**2
-        return self._coins[0] + means_at(vectors, more, ids)
-
-    def worst_variance(self) -> float:
-        """Return n·Var at an item that nobody, or everyone, holds."""
-        return max(self._coins)
-
-    def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return what is lost by a cut to k tokens."""
-        return self.cut(sums_of(vectors, np.abs))
-
-    def influence(self) -> float:
-        return (1 - self._shares[0]) / self._gain
-
-    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
-        """Yield every first slot of every item's arc."""
-        yield from itertools.product(range(self.slots), repeat=items)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
-        """Return the first slot of each id's arc under a seed."""
-        return tuple(self._starts(np.full(len(ids), seed, dtype=np.uint64), ids).tolist())
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every slot, over all choices of k items to keep."""
-        return self._arcs_law(
-            [start for start, value in zip(outcome, values, strict=True) if value]
-        )
-
-    def _arcs_law(self, starts: Sequence[int]) -> FloatArray:
-        return _law_of_arcs(
-            tuple(sorted(starts)), self.plan.sparsity, self.slots, self.arc, self.weight
-        )
-
-
-@lru_cache(maxsize=4096)  # enumeration asks for the same arcs under outcome after outcome
-def _law_of_arcs(
-    starts: tuple[int, ...], sparsity: int, slots: int, arc: int, weight: int
-) -> FloatArray:
-    """Return the probability of every slot where `sparsity` of these arcs are kept."""
-    kept = list(itertools.combinations(starts, min(len(starts), sparsity)))
-    law = np.zeros(slots)
-    for chosen in kept:
-        covered = np.zeros(slots, dtype=bool)
-        for start in chosen:
-            covered[(start + np.arange(arc)) % slots] = True
-        reach = int(covered.sum())
-        left = (noise.FULL - reach * weight) / (slots - reach)
-        law += np.where(covered, weight, left) / noise.FULL / len(kept)
-    return law
 
 
 def best_ring(sparsity: int, epsilon: float) -> float:

@@ -9,6 +9,7 @@ not use sparsity: most clients draw a coordinate that they do not hold.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -26,23 +27,49 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.simulation import sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly_baselines import unhashed as plain
-from faintly_baselines.unhashed import OneKey
+from faintly_baselines.unhashed import OneKey, OneKeyForecast, OneKeyLaw
 
 THEOREM = "harmony.proof.md, Theorem 1 (one bit, whose odds stay between two bounds)"
 NAMES = ("threshold",)
+
+
+class HarmonyForecast(OneKeyForecast):
+    """One key of d is answered for."""
+
+    mechanism: "Harmony"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        return self.mechanism.keys / self.mechanism.attenuation**2
+
+
+class HarmonyLaw(OneKeyLaw):
+    """The key is uniform, then comes the sign."""
+
+    mechanism: "Harmony"
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every (coordinate, bit)."""
+        mechanism = self.mechanism
+        truth = np.zeros(mechanism.keys)
+        truth[list(outcome)] = values
+        plus = (1 + truth * mechanism.attenuation) / 2
+        return np.stack([plus, 1 - plus], axis=1).ravel() / mechanism.keys
 
 
 @register("harmony")
 @dataclass(frozen=True, kw_only=True)
 class Harmony(OneKey):
     """One bit about one coordinate."""
+
+    forecast = cached_property(HarmonyForecast)
+    law = cached_property(HarmonyLaw)
 
     answers = 2  # signs
     plan: Plan
@@ -88,14 +115,4 @@ class Harmony(OneKey):
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the second moment d·((e^ε+1)/(e^ε-1))² less the squared mean."""
-        return self.predicted_variance(0.0) - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return self.keys / self.attenuation**2
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every (coordinate, bit)."""
-        truth = np.zeros(self.keys)
-        truth[list(outcome)] = values
-        plus = (1 + truth * self.attenuation) / 2
-        return np.stack([plus, 1 - plus], axis=1).ravel() / self.keys
+        return self.forecast.variance(0.0) - np.minimum(means**2, 1.0)

@@ -47,9 +47,10 @@ from faintly.core.plan import OPEN_MAPS
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.forecast import Forecast
+from faintly.mechanisms.law import Law, SmallCase
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.tables import Tables
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
@@ -82,6 +83,78 @@ class SlotTables(Tables):
         return Cells((table[:, None] | cell >> np.uint32(1)).ravel(), weight.ravel())
 
 
+class OneSparseForecast(Forecast):
+    """Slots that name a bin, of which a held key has one."""
+
+    mechanism: "OneSparse"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        mechanism = self.mechanism
+        return mechanism.slots / mechanism.bins * mechanism.scale**2
+
+    def worst_variance(self) -> float:
+        return largest_variance(self.variance(0.0), self.held_excess_moment)
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return how much more often the slots name the bin of a held key; 0 with one bin."""
+        mechanism = self.mechanism
+        more = mechanism.slots / self.plan.sparsity * (sum(mechanism.chances) - 1 / mechanism.bins)
+        return more * mechanism.scale**2
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what is lost where more items than k share the slots."""
+        return self.cut(vectors.lengths)
+
+    def influence(self) -> float:
+        """Return what a report says about a key if all its slots name it."""
+        return self.mechanism.slots * self.mechanism.scale
+
+
+class OneSparseLaw(Law):
+    """The symbols of all slots, over every way to deal the items."""
+
+    mechanism: "OneSparse"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield k = 1 with all values, and k = 2; with k + 2 items each, or k + 1 with bins."""
+        mechanism = self.mechanism
+        options: dict[str, Any] = {"scheme": mechanism.scheme, "bins": min(mechanism.bins, 2)}
+        yield SmallCase(self.small(sparsity=1, options=options), items=3)
+        several = mechanism.bins > 1 and mechanism.slots > 1
+        yield SmallCase(
+            self.small(sparsity=2, options=options), (-1.0, 0.0, 1.0), items=3 if several else 4
+        )
+
+    def outcomes(self, items: int) -> Iterator[tuple[Places, ...]]:
+        """Yield every symbol of every item in every slot."""
+        one = list(itertools.product(range(self.mechanism.symbols), repeat=self.mechanism.slots))
+        yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Places, ...]:
+        """Return the symbol of each id in every slot under a seed."""
+        mechanism = self.mechanism
+        seeds = np.array([seed], dtype=np.uint64)
+        rows = mechanism.rows(seeds) if mechanism.table else None
+        slots = np.tile(np.arange(mechanism.slots), len(ids))
+        places = mechanism.places(seeds, rows, slots, np.repeat(ids, mechanism.slots))
+        return tuple(tuple(one) for one in places.reshape(len(ids), mechanism.slots).tolist())
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return where `probabilities` has each report: it lists symbols only."""
+        mechanism = self.mechanism
+        symbols = fields[:, : mechanism.slots].astype(np.int64)
+        if mechanism.table:
+            symbols &= 1
+        return symbols @ mechanism.symbols ** np.arange(mechanism.slots - 1, -1, -1)
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of all symbols of a report: the mean over all deals."""
+        held = tuple(sorted(zip(values, outcome, strict=True)))
+        dummies = max(0, self.plan.sparsity - len(held))
+        return slotting.dealt_law(held, dummies, self.mechanism.slots, self.mechanism.chances)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OneSparse(Mechanism):
     """Slots that hold one item each, and the scheme that randomizes a slot."""
@@ -90,6 +163,8 @@ class OneSparse(Mechanism):
     protects: ClassVar[Unit]
     theorem: ClassVar[str]
     tables = cached_property(SlotTables)
+    forecast = cached_property(OneSparseForecast)
+    law = cached_property(OneSparseLaw)
     plan: Plan
     scheme: str
     bins: int  # b
@@ -145,25 +220,27 @@ class OneSparse(Mechanism):
         """Return how many slots a report has."""
 
     @property
-    def _symbols(self) -> int:
+    def symbols(self) -> int:
+        """Return how many symbols a slot may hold."""
         return 2 * self.bins
 
     @property
-    def _table(self) -> bool:
+    def table(self) -> bool:
+        """Return whether reports are decoded by tables."""
         return self.plan.decode == "table"
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
         """Return the seed and a symbol for each slot; in table mode its cell, and the map."""
-        if not self._table:
-            return fields_below(self._symbols, self.slots, self.plan.hashing.seed_bytes)
+        if not self.table:
+            return fields_below(self.symbols, self.slots, self.plan.hashing.seed_bytes)
         return self.tables.layout((1 + self.plan.hashing.bits,) * self.slots)
 
     @property
     def chances(self) -> tuple[float, float]:
         """Return p and q: the chance that a symbol is kept, and that it becomes a given other."""
         kept = self.keep / FULL
-        return kept, (1 - kept) / (self._symbols - 1)
+        return kept, (1 - kept) / (self.symbols - 1)
 
     @property
     def scale(self) -> float:  # type: ignore[override]
@@ -173,7 +250,7 @@ class OneSparse(Mechanism):
 
     def guarantee(self) -> Guarantee:
         """Return ln(p/q), for every hash and any number of items."""
-        ratio = Fraction(self.keep * (self._symbols - 1), FULL - self.keep)
+        ratio = Fraction(self.keep * (self.symbols - 1), FULL - self.keep)
         return Guarantee(self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), self.theorem)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
@@ -203,8 +280,8 @@ class OneSparse(Mechanism):
         sure = bernoulli(np.abs(values), rng)
         held, row, values = held[sure], row[sure], values[sure]
         symbols = self._uniform(dealt.size, rng)
-        rows = self._rows(seeds) if self._table else None
-        places = self._places(seeds, rows, held, part.indices[row])
+        rows = self.rows(seeds) if self.table else None
+        places = self.places(seeds, rows, held, part.indices[row])
         symbols[held] = places ^ (values < 0)
         said = self._answered(symbols, rng).astype(np.uint32, copy=False).reshape(dealt.shape)
         if rows is None:
@@ -215,17 +292,17 @@ class OneSparse(Mechanism):
     def _uniform(self, count: int, rng: Rng) -> AnyArray:
         if self.bins == 1:
             return rng.words(count) & np.uint32(1)
-        return uniform_below(np.full(count, self._symbols), rng)
+        return uniform_below(np.full(count, self.symbols), rng)
 
     def _answered(self, symbols: AnyArray, rng: Rng) -> AnyArray:
         """Return each symbol, or one of the others: generalized randomized response."""
         lost = rng.words(len(symbols)) >= self.keep
         if self.bins == 1:
             return symbols ^ lost
-        step = 1 + uniform_below(np.full(len(symbols), self._symbols - 1), rng)
-        return (symbols + np.where(lost, step, 0)) % self._symbols
+        step = 1 + uniform_below(np.full(len(symbols), self.symbols - 1), rng)
+        return (symbols + np.where(lost, step, 0)) % self.symbols
 
-    def _rows(self, seeds: IdArray) -> WordArray:
+    def rows(self, seeds: IdArray) -> WordArray:
         """Return the row of the Hadamard matrix (clients, slots) that each slot uses."""
         # A hash has at most 256 numbered words, so each block of 256 slots has its own id.
         blocks = [
@@ -239,7 +316,7 @@ class OneSparse(Mechanism):
         ]
         return np.concatenate(blocks, axis=1) & np.uint32(2**self.plan.hashing.bits - 1)
 
-    def _places(
+    def places(
         self, seeds: IdArray, rows: WordArray | None, slots: IntArray, ids: IdArray
     ) -> AnyArray:
         """Return the symbol (bin, and the sign as lowest bit) of each id in a slot of its owner.
@@ -274,7 +351,7 @@ class OneSparse(Mechanism):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σ ±s(x)·1[h(x) = j] over the slots (j, ±) of all reports, for each id."""
-        if self._table:
+        if self.table:
             return self.tables.read(batch, ids)
         return self._hits(batch, ids)[0]
 
@@ -311,61 +388,6 @@ class OneSparse(Mechanism):
             hits = self._hits(every, ids)[1]
             hit = np.maximum(hit, hits / max(1, sketch.count))
         return hit * self.scale**2 - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return self.slots / self.bins * self.scale**2
-
-    def worst_variance(self) -> float:
-        return largest_variance(self.predicted_variance(0.0), self.held_excess_moment)
-
-    @property
-    def held_excess_moment(self) -> float:
-        """Return how much more often the slots name the bin of a held key; 0 with one bin."""
-        more = self.slots / self.plan.sparsity * (sum(self.chances) - 1 / self.bins)
-        return more * self.scale**2
-
-    def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return what is lost where more items than k share the slots."""
-        return self.cut(vectors.lengths)
-
-    def influence(self) -> float:
-        """Return what a report says about a key if all its slots name it."""
-        return self.slots * self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield k = 1 with all values, and k = 2; with k + 2 items each, or k + 1 with bins."""
-        options: dict[str, Any] = {"scheme": self.scheme, "bins": min(self.bins, 2)}
-        yield SmallCase(self.small(sparsity=1, options=options), items=3)
-        several = self.bins > 1 and self.slots > 1
-        yield SmallCase(
-            self.small(sparsity=2, options=options), (-1.0, 0.0, 1.0), items=3 if several else 4
-        )
-
-    def outcomes(self, items: int) -> Iterator[tuple[Places, ...]]:
-        """Yield every symbol of every item in every slot."""
-        one = list(itertools.product(range(self._symbols), repeat=self.slots))
-        yield from itertools.product(one, repeat=items)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Places, ...]:
-        """Return the symbol of each id in every slot under a seed."""
-        seeds = np.array([seed], dtype=np.uint64)
-        rows = self._rows(seeds) if self._table else None
-        slots = np.tile(np.arange(self.slots), len(ids))
-        places = self._places(seeds, rows, slots, np.repeat(ids, self.slots))
-        return tuple(tuple(one) for one in places.reshape(len(ids), self.slots).tolist())
-
-    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the index of each report in `law`, which lists symbols only."""
-        symbols = fields[:, : self.slots].astype(np.int64)
-        if self._table:
-            symbols &= 1
-        return symbols @ self._symbols ** np.arange(self.slots - 1, -1, -1)
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of all symbols of a report: the mean over all deals."""
-        held = tuple(sorted(zip(values, outcome, strict=True)))
-        dummies = max(0, self.plan.sparsity - len(held))
-        return slotting.dealt_law(held, dummies, self.slots, self.chances)
 
 
 def _hashing(request: Request, owner: str) -> Hashing:

@@ -10,6 +10,7 @@ clients needs one round only. Gu et al. 2020 (see pckv.py) is its successor.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -27,23 +28,66 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly_baselines import unhashed as plain
-from faintly_baselines.unhashed import OneKey
+from faintly_baselines.unhashed import OneKey, OneKeyForecast, OneKeyLaw
 
 THEOREM = "privkv.proof.md, Theorem 1 (presence and sign of one random key)"
 NAMES = ("presence", "sign")
+
+
+class PrivKVForecast(OneKeyForecast):
+    """One key of d is answered for, and its presence may be made up."""
+
+    mechanism: "PrivKV"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        mechanism = self.mechanism
+        return mechanism.keys * (1 - mechanism.presence / noise.FULL) / mechanism.attenuation**2
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at keys that some hold, about which signs are sent more often."""
+        mechanism = self.mechanism
+        lie = 1 - mechanism.presence / noise.FULL
+        held = means_at(vectors, np.ones(len(vectors.values)), ids)
+        signed = mechanism.keys * (lie + held * (1 - 2 * lie)) / mechanism.attenuation**2
+        return signed - means_at(vectors, vectors.values**2, ids)
+
+    def worst_variance(self) -> float:
+        """Return n·Var at a key that everyone holds with a tiny value."""
+        mechanism = self.mechanism
+        return mechanism.keys * mechanism.presence / noise.FULL / mechanism.attenuation**2
+
+
+class PrivKVLaw(OneKeyLaw):
+    """The key is uniform, then come presence and sign."""
+
+    mechanism: "PrivKV"
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every (key, answer)."""
+        mechanism = self.mechanism
+        truth = np.zeros(mechanism.keys)
+        truth[list(outcome)] = values
+        honest = mechanism.presence / noise.FULL
+        present = np.where(truth != 0, honest, 1 - honest)
+        plus = (1 + truth * (2 * mechanism.sign / noise.FULL - 1)) / 2
+        answers = np.stack([1 - present, present * plus, present * (1 - plus)], axis=1)
+        return answers.ravel() / mechanism.keys
 
 
 @register("privkv")
 @dataclass(frozen=True, kw_only=True)
 class PrivKV(OneKey):
     """Presence and sign of one random key."""
+
+    forecast = cached_property(PrivKVForecast)
+    law = cached_property(PrivKVLaw)
 
     answers = 3  # absent, plus and minus
     plan: Plan
@@ -106,26 +150,3 @@ class PrivKV(OneKey):
             counted = sums_at(sketch.fields[:, 0], signed, ids)
             share = np.maximum(least, counted * self.keys / max(1, sketch.count))
         return self.keys * share / self.attenuation**2 - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return self.keys * (1 - self.presence / noise.FULL) / self.attenuation**2
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at keys that some hold, about which signs are sent more often."""
-        lie = 1 - self.presence / noise.FULL
-        held = means_at(vectors, np.ones(len(vectors.values)), ids)
-        signed = self.keys * (lie + held * (1 - 2 * lie)) / self.attenuation**2
-        return signed - means_at(vectors, vectors.values**2, ids)
-
-    def worst_variance(self) -> float:
-        """Return n·Var at a key that everyone holds with a tiny value."""
-        return self.keys * self.presence / noise.FULL / self.attenuation**2
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every (key, answer)."""
-        truth = np.zeros(self.keys)
-        truth[list(outcome)] = values
-        present = np.where(truth != 0, self.presence, noise.FULL - self.presence) / noise.FULL
-        plus = (1 + truth * (2 * self.sign / noise.FULL - 1)) / 2
-        answers = np.stack([1 - present, present * plus, present * (1 - plus)], axis=1)
-        return answers.ravel() / self.keys

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,13 +38,15 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import Forecast
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase, rounded_sum_law
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import BinTables, SignedBinning, rows
+from faintly.mechanisms.signed_binning.forecast import BinForecast
+from faintly.mechanisms.signed_binning.law import BinLaw
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -73,13 +75,78 @@ class BitTables(BinTables):
         return Cells(*kernels.linear_cells(batch.hash_seeds, doubled, 1, self.maps))
 
 
+class BitForecast(BinForecast):
+    """What one bit says of a clipped bin, or of a value at event level."""
+
+    mechanism: "SignedBinningPublished"
+
+    def variance(self, mean_square: float) -> float:
+        """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
+        mechanism = self.mechanism
+        if mechanism.response is not None:
+            return mechanism.said**2
+        if mechanism.clip is None:
+            return super().variance(mean_square)
+        low = math.floor(mean_square)
+        few, more = (_clipped(items, mechanism.reach)[1] for items in (low, low + 1))
+        return mechanism.noise_variance + few + (mean_square - low) * (more - few)
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at each id; where bins are clipped, as if that did not shrink the mean."""
+        if self.mechanism.clip is None:
+            return super().variances(vectors, ids)
+        return Forecast.variances(self, vectors, ids)
+
+    def relative_bias(self) -> float:
+        """Return 1 - E[min(B², η|B|)]/k for the sum B of k signs.
+
+        Estimates are too small by exactly this share for clients with k items of size 1; with
+        fewer items by less.
+        """
+        if self.mechanism.clip is None:
+            return 0.0
+        return 1 - _clipped(self.plan.sparsity, self.mechanism.reach)[0] / self.plan.sparsity
+
+    def influence(self) -> float:
+        bit = self.mechanism.response is not None
+        return self.mechanism.said if bit else super().influence()
+
+
+class BitLaw(BinLaw):
+    """A bin, and the bit that is said of it."""
+
+    mechanism: "SignedBinningPublished"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield few bins on a coarse grid, with up to two items more than planned."""
+        options = {"steps": 1 if self.mechanism.response is None else 2}
+        yield SmallCase(self.small(sparsity=1, options=options))
+        if self.mechanism.response is not None:
+            yield SmallCase(self.small(sparsity=2, options=options), (-1.0, 0.0, 0.5, 1.0), 4)
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report: bins are independent given the hash."""
+        mechanism = self.mechanism
+        if mechanism.response is None:
+            return super().probabilities(values, outcome)
+        assert mechanism.clip is not None
+        held = [sign * value for value, (_, sign) in zip(values, outcome, strict=True)]
+        span = len(held) * mechanism.steps
+        sums = np.arange(-span, span + 1).clip(-mechanism.clip, mechanism.clip)
+        mean = float(rounded_sum_law(held, mechanism.steps) @ sums) / mechanism.clip
+        plus = (1 + mean * (2 * mechanism.response / noise.FULL - 1)) / 2
+        return np.array([1 - plus, plus])
+
+
 @register("signed-binning-published")
 @dataclass(frozen=True, kw_only=True)
 class SignedBinningPublished(SignedBinning):
     """Bins as its parent has them, or a single bit."""
 
-    baseline = True
+    baseline: ClassVar[bool] = True
     tables = cached_property(BitTables)
+    forecast = cached_property(BitForecast)
+    law = cached_property(BitLaw)
 
     response: int | None  # how often the bit is the true one, out of 2^32; None: Laplace noise
 
@@ -122,7 +189,7 @@ class SignedBinningPublished(SignedBinning):
         return math.inf if self.clip is None else self.clip / self.steps
 
     @property
-    def _said(self) -> float:
+    def said(self) -> float:
         """Return what the bit stands for: η over the mean of a randomized true sign."""
         assert self.response is not None
         return self.reach / (2 * self.response / noise.FULL - 1)
@@ -130,7 +197,7 @@ class SignedBinningPublished(SignedBinning):
     @property
     def scale(self) -> float:  # type: ignore[override]
         if self.response is not None:
-            return self._said
+            return self.said
         return super().scale
 
     def guarantee(self) -> Guarantee:
@@ -167,55 +234,7 @@ class SignedBinningPublished(SignedBinning):
         """Return n·Var: for the bit, the square of what it stands for, less the squared mean."""
         if self.response is None:
             return super().variance(sketch, ids, means)
-        return self._said**2 - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:
-        """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
-        if self.response is not None:
-            return self._said**2
-        if self.clip is None:
-            return super().predicted_variance(mean_square)
-        low = math.floor(mean_square)
-        few, more = (_clipped(items, self.reach)[1] for items in (low, low + 1))
-        return self.noise_variance + few + (mean_square - low) * (more - few)
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at each id; where bins are clipped, as if that did not shrink the mean."""
-        if self.clip is None:
-            return super().predicted_variances(vectors, ids)
-        return Mechanism.predicted_variances(self, vectors, ids)
-
-    def relative_bias(self) -> float:
-        """Return 1 - E[min(B², η|B|)]/k for the sum B of k signs.
-
-        Estimates are too small by exactly this share for clients with k items of size 1; with
-        fewer items by less.
-        """
-        if self.clip is None:
-            return 0.0
-        return 1 - _clipped(self.plan.sparsity, self.reach)[0] / self.plan.sparsity
-
-    def influence(self) -> float:
-        return self._said if self.response is not None else self.range / self.steps
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield few bins on a coarse grid, with up to two items more than planned."""
-        options = {"steps": 1 if self.response is None else 2}
-        yield SmallCase(self.small(sparsity=1, options=options))
-        if self.response is not None:
-            yield SmallCase(self.small(sparsity=2, options=options), (-1.0, 0.0, 0.5, 1.0), 4)
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every report: bins are independent given the hash."""
-        if self.response is None:
-            return super().law(values, outcome)
-        assert self.clip is not None
-        held = [sign * value for value, (_, sign) in zip(values, outcome, strict=True)]
-        span = len(held) * self.steps
-        sums = np.arange(-span, span + 1).clip(-self.clip, self.clip)
-        mean = float(rounded_sum_law(held, self.steps) @ sums) / self.clip
-        plus = (1 + mean * (2 * self.response / noise.FULL - 1)) / 2
-        return np.array([1 - plus, plus])
+        return self.said**2 - np.minimum(means**2, 1.0)
 
 
 def _event(request: Request, steps: int | None) -> Calibrated:

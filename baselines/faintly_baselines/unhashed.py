@@ -9,19 +9,21 @@ import numpy as np
 
 from faintly.core import FloatArray, Hashing, IntArray, Layout, Plan, Universe, VectorBatch
 from faintly.errors import InvalidPlan
+from faintly.mechanisms import Mechanism
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Request
-from faintly.mechanisms.coordinates import FAMILY, Coordinates
+from faintly.mechanisms.coordinates import FAMILY, CoordinatesLaw
+from faintly.mechanisms.forecast import Forecast
 from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.request import Request
 from faintly.primitives import noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
 
 
-class Unhashed(Coordinates):
+class Unhashed(Mechanism):
     """A baseline over an indexed or named universe, decoded directly, without seeds."""
 
-    baseline = True
+    baseline: ClassVar[bool] = True
 
     @property
     def keys(self) -> int:
@@ -30,8 +32,33 @@ class Unhashed(Coordinates):
         return self.plan.universe.size
 
 
+class OneKeyForecast(Forecast):
+    """What forecasts of reports about one key share."""
+
+    mechanism: "OneKey"
+
+    def influence(self) -> float:
+        """Return the most that one report can say about its key."""
+        return self.mechanism.scale
+
+
+class OneKeyLaw(CoordinatesLaw):
+    """What laws of reports about one key share."""
+
+    mechanism: "OneKey"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield four keys, with up to two items more than planned."""
+        few = Universe.indexed(4)
+        yield SmallCase(self.small(sparsity=1, universe=few), items=3)
+        yield SmallCase(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
+
+
 class OneKey(Unhashed):
     """A baseline whose clients each answer about one key, drawn uniformly from all."""
+
+    forecast = cached_property(OneKeyForecast)
+    law = cached_property(OneKeyLaw)
 
     answers: ClassVar[int]  # how many there are to choose from
 
@@ -51,16 +78,6 @@ class OneKey(Unhashed):
     def scale(self) -> float:  # type: ignore[override]
         """Return d over the attenuation: only one client in d is asked about a key."""
         return self.keys / self.attenuation
-
-    def influence(self) -> float:
-        """Return the most that one report can say about its key."""
-        return self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield four keys, with up to two items more than planned."""
-        few = Universe.indexed(4)
-        yield SmallCase(self.small(sparsity=1, universe=few), items=3)
-        yield SmallCase(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
 
 
 def check(given: Request | Plan, owner: str) -> Hashing:

@@ -8,22 +8,36 @@ points here, so that chances are integers; `coverage.py` has the steps. Values a
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly_baselines import coverage
-from faintly_baselines.coverage import SETS, Coverage
+from faintly_baselines.coverage import SETS, Coverage, CoverageLaw
 
 RING = 2**16  # points: much finer than any useful arc, much coarser than 2^32
+
+
+class WheelLaw(CoverageLaw):
+    """Small cases of arcs."""
+
+    mechanism: "Wheel"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield a ring of few points, with up to two items more than planned."""
+        yield SmallCase(self.small(sparsity=1, options={"slots": 7, "arc": 3}), SETS, 3)
+        yield SmallCase(self.small(sparsity=2, options={"slots": 6, "arc": 2}), SETS, 4)
 
 
 @register("wheel")
 @dataclass(frozen=True, kw_only=True)
 class Wheel(Coverage):
     """Arcs of a fine ring, all of the length with the least variance."""
+
+    law = cached_property(WheelLaw)
 
     theorem = "wheel.proof.md, Theorem 1 (at most k arcs are covered)"
 
@@ -41,8 +55,3 @@ class Wheel(Coverage):
             )
         require.integer(arc, "arc", 1, slots - 1)
         return cls.sized(request, slots, arc)
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield a ring of few points, with up to two items more than planned."""
-        yield SmallCase(self.small(sparsity=1, options={"slots": 7, "arc": 3}), SETS, 3)
-        yield SmallCase(self.small(sparsity=2, options={"slots": 6, "arc": 2}), SETS, 4)

@@ -62,10 +62,10 @@ def exact_moments(mechanism: Mechanism, values: Sequence[float]) -> tuple[FloatA
 
 
 def _seed_of_each(mechanism: Mechanism, ids: IdArray) -> dict[Any, int]:
-    wanted = set(mechanism.outcomes(len(ids)))
+    wanted = set(mechanism.law.outcomes(len(ids)))
     seeds: dict[Any, int] = {}
     for seed in range(MAX_SEEDS):
-        seeds.setdefault(mechanism.outcome_of(seed, ids), seed)
+        seeds.setdefault(mechanism.law.outcome_of(seed, ids), seed)
         if len(seeds) == len(wanted):
             break
     if set(seeds) != wanted:

@@ -89,13 +89,15 @@ def test_a_bound_of_2k_without_a_clip_breaks_above_k_items():
 def test_the_stated_bias_of_the_one_bit_response_is_exact(sparsity):
     mechanism = published(sparsity=sparsity, clients=100, steps=2)
     mean, variance = suite.exact_moments(mechanism, (1.0,) * sparsity)
-    assert mean[:-1] == pytest.approx([1 - mechanism.relative_bias()] * sparsity, abs=1e-12)
+    assert mean[:-1] == pytest.approx(
+        [1 - mechanism.forecast.relative_bias()] * sparsity, abs=1e-12
+    )
     assert mean[-1] == pytest.approx(0.0, abs=1e-12)
-    assert variance[-1] == pytest.approx(mechanism.predicted_variance(sparsity), rel=1e-12)
+    assert variance[-1] == pytest.approx(mechanism.forecast.variance(sparsity), rel=1e-12)
     unclipped = replace(mechanism, clip=8 * mechanism.steps)
     assert suite.exact_moments(unclipped, (1.0,) * sparsity)[0][0] == pytest.approx(1.0)
     if sparsity > 1:
-        assert mechanism.relative_bias() > 0.2
+        assert mechanism.forecast.relative_bias() > 0.2
 
 
 @pytest.mark.parametrize("sparsity", [1, 2, 3])
@@ -105,8 +107,8 @@ def test_the_stated_bias_under_laplace_noise_is_exact(sparsity):
     mechanism = published(epsilon=4.0, sparsity=sparsity, **sizes)
     assert mechanism.response is None
     mean, variance = suite.exact_moments(mechanism, (1.0,) * sparsity)
-    assert mean[:-1] == pytest.approx([1 - mechanism.relative_bias()] * sparsity, abs=1e-5)
-    assert variance[-1] == pytest.approx(mechanism.predicted_variance(sparsity), rel=1e-4)
+    assert mean[:-1] == pytest.approx([1 - mechanism.forecast.relative_bias()] * sparsity, abs=1e-5)
+    assert variance[-1] == pytest.approx(mechanism.forecast.variance(sparsity), rel=1e-4)
 
 
 ALP = [(0.5, 3.0, False), (1.0, 3.0, False), (1.0, 1.0, False), (1.0, 3.0, True), (3.0, 3.0, False)]
@@ -154,14 +156,14 @@ def test_alp_mutants_lose_more():
 def test_the_stated_bias_of_alp_is_exact(epsilon, alpha, authors):
     mechanism = small_alp(epsilon, alpha, authors)
     mean, variance = suite.exact_moments(mechanism, (1.0,))
-    assert mean[0] == pytest.approx(1 - mechanism.relative_bias(), abs=1e-9)
+    assert mean[0] == pytest.approx(1 - mechanism.forecast.relative_bias(), abs=1e-9)
     assert mean[1] == pytest.approx(0.0, abs=1e-12)
-    assert variance[1] == pytest.approx(mechanism.predicted_variance(1), rel=1e-9)
-    assert variance.max() <= mechanism.worst_variance() * (1 + 1e-9)
+    assert variance[1] == pytest.approx(mechanism.forecast.variance(1), rel=1e-9)
+    assert variance.max() <= mechanism.forecast.worst_variance() * (1 + 1e-9)
     one = VectorBatch.of([SparseVector(np.arange(1), np.ones(1))])
     ids = np.arange(2, dtype=np.uint64)
-    assert variance == pytest.approx(mechanism.predicted_variances(one, ids), rel=1e-9)
-    assert mechanism.relative_bias() > 0.3
+    assert variance == pytest.approx(mechanism.forecast.variances(one, ids), rel=1e-9)
+    assert mechanism.forecast.relative_bias() > 0.3
 
 
 @pytest.mark.long
@@ -170,9 +172,11 @@ def test_the_stated_bias_counts_other_items():
     alone = small_alp(1.0, 3.0, False, rows=3)
     both = replace(alone, plan=replace(alone.plan, sparsity=2))
     mean, variance = suite.exact_moments(both, (1.0, -1.0))
-    assert mean == pytest.approx([1 - both.relative_bias(), both.relative_bias() - 1, 0.0])
-    assert variance[-1] == pytest.approx(both.predicted_variance(2))
-    assert both.relative_bias() > 1.01 * alone.relative_bias()
+    assert mean == pytest.approx(
+        [1 - both.forecast.relative_bias(), both.forecast.relative_bias() - 1, 0.0]
+    )
+    assert variance[-1] == pytest.approx(both.forecast.variance(2))
+    assert both.forecast.relative_bias() > 1.01 * alone.forecast.relative_bias()
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4])

@@ -57,7 +57,7 @@ def test_more_budget_and_a_missing_cut_are_noticed():
 
 def predicted(mechanism, values):
     vectors = VectorBatch.of([SparseVector(np.arange(len(values)), np.array(values))] * 3)
-    return mechanism.predicted_variances(vectors, np.arange(len(values) + 1, dtype=np.uint64))
+    return mechanism.forecast.variances(vectors, np.arange(len(values) + 1, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("values", [(), (1.0,), (-0.3,), (1.0, -0.25)], ids=str)
@@ -66,11 +66,11 @@ def test_estimates_are_unbiased_and_their_variance_is_as_stated(values):
     mean, variance = suite.exact_moments(mechanism, values)
     assert mean == pytest.approx([*values, 0.0], abs=1e-12)
     assert variance == pytest.approx(predicted(mechanism, values), rel=1e-9)
-    assert variance[-1] == pytest.approx(mechanism.predicted_variance(0.0), rel=1e-12)
-    assert variance.max() <= mechanism.worst_variance() * (1 + 1e-12)
+    assert variance[-1] == pytest.approx(mechanism.forecast.variance(0.0), rel=1e-12)
+    assert variance.max() <= mechanism.forecast.worst_variance() * (1 + 1e-12)
     # Mutant: the constants of a tenth more budget.
     other = build(slots=3, epsilon=1.1)
-    assert variance[-1] != pytest.approx(other.predicted_variance(0.0), rel=0.02)
+    assert variance[-1] != pytest.approx(other.forecast.variance(0.0), rel=0.02)
 
 
 def test_above_k_items_estimates_shrink_by_the_share_that_is_kept():
@@ -95,8 +95,8 @@ KNOWN = {(1.0, 64): (9.524, 14.388), (3.0, 64): (0.4618, 2.743), (3.0, 4): (0.45
 def test_the_variance_is_the_known_one(epsilon, sparsity):
     mechanism = build(epsilon=epsilon, sparsity=sparsity, clients=100_000, universe=1000)
     vectors = VectorBatch.of([SparseVector([0])] * 5)
-    held = float(mechanism.predicted_variances(vectors, np.zeros(1, np.uint64))[0])
-    seen = mechanism.predicted_variance(0.0) / sparsity, held / sparsity
+    held = float(mechanism.forecast.variances(vectors, np.zeros(1, np.uint64))[0])
+    seen = mechanism.forecast.variance(0.0) / sparsity, held / sparsity
     assert seen == pytest.approx(KNOWN[epsilon, sparsity], rel=5e-4)
 
 
@@ -111,7 +111,7 @@ def test_estimates_come_with_their_error():
     sketch = aggregate(mechanism.plan, [batch])
     stderr = np.sqrt(mechanism.variance(sketch, ids, means) / 3000)
     assert np.all(np.abs(means - [0.75, -1.0, 0.0]) < 6 * stderr)
-    exact = mechanism.predicted_variances(vectors, ids)
+    exact = mechanism.forecast.variances(vectors, ids)
     assert np.sqrt(exact / 3000) == pytest.approx(stderr, rel=0.15)
-    assert mechanism.variance(sketch, None, means[2:])[0] <= mechanism.worst_variance()
-    assert mechanism.influence() == pytest.approx(mechanism.slots * mechanism.scale)
+    assert mechanism.variance(sketch, None, means[2:])[0] <= mechanism.forecast.worst_variance()
+    assert mechanism.forecast.influence() == pytest.approx(mechanism.slots * mechanism.scale)

@@ -69,7 +69,7 @@ def worst_composed(mechanism, patterns):
     wide = replace(mechanism, range=math.ceil(14 * math.sqrt(mechanism.variance_steps)))
     deltas = []
     for count, move, start in patterns:
-        laws = wide.coordinate_law(start), wide.coordinate_law(start + move)
+        laws = wide.law.coordinate_law(start), wide.law.coordinate_law(start + move)
         deltas += [composed_delta(*laws, count, 1.0), composed_delta(*laws[::-1], count, 1.0)]
     return deltas
 
@@ -110,5 +110,5 @@ def test_bias_is_zero():
     mechanism = small(2.0, epsilon=4.0, delta=0.01)
     reports = np.arange(2 * mechanism.range + 1) - mechanism.range
     for value in (0.0, 0.3, -1.0):
-        mean = float(mechanism.coordinate_law(value) @ reports) * mechanism.scale
+        mean = float(mechanism.law.coordinate_law(value) @ reports) * mechanism.scale
         assert mean == pytest.approx(value, abs=1e-9)

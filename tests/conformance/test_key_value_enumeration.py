@@ -28,7 +28,7 @@ def neighbours():
 
 
 def worst_loss(plan, **small):
-    return checks.worst_pair(mechanism_of(plan).small(**small), neighbours())
+    return checks.worst_pair(mechanism_of(plan).law.small(**small), neighbours())
 
 
 def wanted(mechanism, epsilon, **rest):

@@ -59,7 +59,7 @@ def cell_law(mechanism, values, codes):
     for number in np.unique(joined := digits @ patterns).tolist():
         mine = chosen[joined == number]
         outcome = tuple((number // digits % base).tolist())
-        law = mechanism.law(values, outcome)
+        law = mechanism.law.probabilities(values, outcome)
         for slot, chance in enumerate(law.tolist()):
             group, where = divmod(slot, bins)
             cells[:, where] += np.bincount(mine[:, group], minlength=ROWS) * chance / len(chosen)
@@ -160,7 +160,7 @@ def test_means_of_dependent_codes_are_off_and_on_average_hardly():
     mechanism = small(3, 4, top=1)
     three = [found_at(mechanism, [5, 9, code]) for code in range(16, ROWS, 5)]
     assert max(map(abs, three)) > 0.01
-    assert abs(np.mean(three)) < 5 * mechanism.relative_bias()
+    assert abs(np.mean(three)) < 5 * mechanism.forecast.relative_bias()
 
 
 def found_at(mechanism, codes):

@@ -48,7 +48,7 @@ def cell_law(mechanism, values, codes):
     where = places(mechanism, codes)
     cells = np.empty((ROWS, mechanism.bins, 2))
     for row in range(ROWS):
-        law = mechanism.law(values, tuple(where[:, row].tolist()))
+        law = mechanism.law.probabilities(values, tuple(where[:, row].tolist()))
         cells[row] = law.reshape(mechanism.bins, 2) / ROWS
     return cells
 
@@ -118,8 +118,10 @@ def test_held_keys_are_counted_more_often_and_no_more_than_reckoned_with():
     mechanism = small(2, 4)
     _, counted = read(mechanism, cell_law(mechanism, (1.0, 1.0), [5, 9]))
     exact = counted[5] / mechanism.attenuation**2 - 1
-    assert mechanism.predicted_variance(0) < exact
-    assert exact <= mechanism.predicted_variance(0) + mechanism.held_excess_moment - 1 + EXACT
+    assert mechanism.forecast.variance(0) < exact
+    assert (
+        exact <= mechanism.forecast.variance(0) + mechanism.forecast.held_excess_moment - 1 + EXACT
+    )
 
 
 def test_shifts_without_a_modulus_are_noticed(monkeypatch):

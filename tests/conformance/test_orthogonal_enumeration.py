@@ -7,6 +7,7 @@ Means over all maps are enumerated too, and a zero report that is read as a hit 
 import itertools
 import math
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from faintly.core import Universe
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.orthogonal import Orthogonal
-from faintly.mechanisms.orthogonal.law import mask_of
+from faintly.mechanisms.orthogonal.law import OrthogonalLaw, mask_of
 from faintly.planner import make_plan
 from tests.conformance import suite
 
@@ -41,7 +42,7 @@ def entry(rows, mechanism):
 def over(mechanism, maps):
     """The mechanism with these maps for outcomes: each has the rows of every item."""
     outcomes = [tuple(entry(rows, mechanism) for rows in one) for one in maps]
-    object.__setattr__(mechanism, "outcomes", lambda items: iter(outcomes))
+    mechanism.law.outcomes = lambda items: iter(outcomes)
     return mechanism
 
 
@@ -110,46 +111,61 @@ def uniform(rows, targets, bits):
     return fits / fits.sum() if fits.any() else None
 
 
-class RowLaw(Orthogonal):
-    """A mechanism whose outcomes are rows, and of which every item asks or does not."""
+class RowLaw(OrthogonalLaw):
+    """A law whose outcomes are rows, and of which every item asks or does not."""
 
-    def law(self, values, outcome):
-        total = np.zeros(2**self.bits)
+    def probabilities(self, values, outcome):
+        total, tau = np.zeros(2**self.mechanism.bits), self.mechanism.channel.tau
         for spoken in itertools.product((False, True), repeat=len(values)):
             chance = math.prod(
-                self.channel.tau * value if said else 1 - self.channel.tau * value
+                tau * value if said else 1 - tau * value
                 for said, value in zip(spoken, values, strict=True)
             )
             total += chance * self.report(list(itertools.compress(outcome, spoken)))
         return total
 
     def report(self, asked):
-        return uniform([row for row, _ in asked], [0] * len(asked), self.bits)
+        return uniform([row for row, _ in asked], [0] * len(asked), self.mechanism.bits)
 
 
-class SignsPerKey(RowLaw):
+class SignsPerKeyLaw(RowLaw):
+    def report(self, asked):
+        taken, bits = [], self.mechanism.bits
+        for one in asked:
+            if uniform(*zip(*taken, one, strict=True), bits) is not None:
+                taken.append(one)
+        return uniform(*(zip(*taken, strict=True) if taken else ((), ())), bits)
+
+
+class GreedyBasisLaw(OrthogonalLaw):
+    def probabilities(self, values, outcome):
+        bits, tau = self.mechanism.bits, self.mechanism.channel.tau
+        law, basis, hit = np.full(2**bits, 2.0**-bits), [0], (1 + tau) / 2
+        for value, (row, _) in zip(values, outcome, strict=True):
+            if row in basis:
+                continue
+            basis += [known ^ row for known in basis]
+            even = uniform([row], [0], bits) > 0
+            law *= np.where(even, 1 + value * (2 * hit - 1), 1 - value * (2 * hit - 1))
+        return law
+
+
+class Rows(Orthogonal):
+    """The mechanism itself, known by rows."""
+
+    law = cached_property(RowLaw)
+
+
+class SignsPerKey(Orthogonal):
     """Mutant: a public target for each key; what contradicts earlier askings is dropped."""
 
-    def report(self, asked):
-        taken = []
-        for one in asked:
-            if uniform(*zip(*taken, one, strict=True), self.bits) is not None:
-                taken.append(one)
-        return uniform(*(zip(*taken, strict=True) if taken else ((), ())), self.bits)
+    law = cached_property(SignsPerKeyLaw)
 
 
 class GreedyBasis(Orthogonal):
     """Mutant: of items whose rows depend on each other the first alone answers, hit or miss."""
 
-    def law(self, values, outcome):
-        law, basis, hit = np.full(2**self.bits, 2.0**-self.bits), [0], (1 + self.channel.tau) / 2
-        for value, (row, _) in zip(values, outcome, strict=True):
-            if row in basis:
-                continue
-            basis += [known ^ row for known in basis]
-            even = uniform([row], [0], self.bits) > 0
-            law *= np.where(even, 1 + value * (2 * hit - 1), 1 - value * (2 * hit - 1))
-        return law
+    law = cached_property(GreedyBasisLaw)
 
 
 def with_targets(mechanism, maps, signs):
@@ -158,7 +174,7 @@ def with_targets(mechanism, maps, signs):
         for rows in maps
         for targets in itertools.product(signs, repeat=len(rows))
     ]
-    object.__setattr__(mechanism, "outcomes", lambda items: iter(outcomes))
+    mechanism.law.outcomes = lambda items: iter(outcomes)
     return mechanism
 
 
@@ -166,7 +182,7 @@ PLAIN = list(itertools.product(range(4), repeat=3))
 
 
 def test_outcomes_of_rows_are_the_same_law():
-    mechanism = with_targets(small(kind=RowLaw), PLAIN, (0,))
+    mechanism = with_targets(small(kind=Rows), PLAIN, (0,))
     verdict = checks.check_privacy(mechanism, SETS, 3)
     assert verdict.holds, verdict
     assert verdict.measured > 1 - 1e-8
@@ -188,20 +204,28 @@ def test_signs_and_a_basis_fail_the_same_check(kind, signs, epsilon, loss):
     assert verdict.measured == pytest.approx(loss, abs=0.01), verdict
 
 
-class NewDraw(RowLaw):
-    """Mutant: a cell that is 0 is drawn again, if there is another one."""
-
+class NewDrawLaw(RowLaw):
     def report(self, asked):
         law = super().report(asked)
         law[0] = 0.0 if law[0] < 1 else 1.0
         return law / law.sum()
 
 
-class FirstSpeaks(RowLaw):
-    """Mutant: items ask in their order, and no more of them than the plan expects."""
+class NewDraw(Orthogonal):
+    """Mutant: a cell that is 0 is drawn again, if there is another one."""
 
+    law = cached_property(NewDrawLaw)
+
+
+class FirstSpeaksLaw(RowLaw):
     def report(self, asked):
         return super().report(asked[: self.plan.sparsity - 1])
+
+
+class FirstSpeaks(Orthogonal):
+    """Mutant: items ask in their order, and no more of them than the plan expects."""
+
+    law = cached_property(FirstSpeaksLaw)
 
 
 @pytest.mark.parametrize("kind", [NewDraw, FirstSpeaks])
@@ -237,7 +261,7 @@ def mean_readings(mechanism, values, *, zero_counts=False):
     maps = list(every_map(len(values) + 1, channel.most, bits))
     total, full = np.zeros(len(values) + 1), 0.0
     for rows in maps:
-        law = mechanism.law(values, [entry(one, mechanism) for one in rows[:-1]])
+        law = mechanism.law.probabilities(values, [entry(one, mechanism) for one in rows[:-1]])
         for cell in range(0 if zero_counts else 1, 2**bits):
             said = [read_rows(channel, cell, one) for one in rows]
             total += law[cell] * mechanism.scale * np.array(said)
@@ -259,7 +283,7 @@ def test_means_over_all_maps_are_the_values_less_full_cells(changes, values):
     assert means[-1] == pytest.approx(0.0, abs=1e-14)
     assert means[0] == pytest.approx(1 - full, abs=1e-12)
     if set(values) == {1.0} and len(values) == mechanism.plan.sparsity:
-        assert 0 < full <= mechanism.relative_bias() + 1e-12
+        assert 0 < full <= mechanism.forecast.relative_bias() + 1e-12
     # Mutant: where a report of 0 counts as a hit, keys that nobody holds read too high.
     wrong, _ = mean_readings(mechanism, values, zero_counts=True)
     assert wrong[-1] > 0.05

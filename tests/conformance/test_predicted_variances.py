@@ -87,7 +87,7 @@ def test_predicted_variances_are_those_of_enumeration(name):
     mean, variance = suite.exact_moments(mechanism, values)
     assert mean == pytest.approx([*values, 0.0], abs=1e-6)
     ids = np.arange(len(values) + 1, dtype=np.uint64)
-    assert mechanism.predicted_variances(vectors, ids) == pytest.approx(variance, rel=1e-5)
+    assert mechanism.forecast.variances(vectors, ids) == pytest.approx(variance, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -96,7 +96,7 @@ def test_the_comparison_notices_a_key_taken_for_one_that_nobody_holds(name):
     mechanism, values, vectors = case(name)
     _, variance = suite.exact_moments(mechanism, values)
     nobody = np.full(1, 7, dtype=np.uint64)
-    assert mechanism.predicted_variances(vectors, nobody)[0] != pytest.approx(variance[0], rel=1e-3)
+    assert mechanism.forecast.variances(vectors, nobody)[0] != pytest.approx(variance[0], rel=1e-3)
 
 
 def test_means_at_few_keys_and_at_any_are_the_same():

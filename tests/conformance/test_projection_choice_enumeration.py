@@ -184,8 +184,8 @@ def test_variances_are_the_formulas(name, values):
     mechanism = small(sparsity, **options)
     mean, variance = suite.exact_moments(mechanism, values)
     square = variance + mean**2
-    odds = mechanism._odds
-    assert square[-1] == pytest.approx(mechanism.predicted_variance(0), rel=EXACT)
+    odds = mechanism.odds
+    assert square[-1] == pytest.approx(mechanism.forecast.variance(0), rel=EXACT)
     held = constants.held_variance(mechanism.shape, odds)
     if name == "bins k2 b2":
         assert square[0] - 1 <= held
@@ -202,7 +202,9 @@ def ghosts(groups, bits, items, **options):
     mean = np.zeros(2**bits)
     for rows in itertools.product(codes, repeat=groups):
         odd = (1 - signs[np.array(rows)][:, list(items)]) // 2  # (groups, items)
-        law = mechanism.law([1.0] * len(items), tuple((2 ** np.arange(groups) @ odd).tolist()))
+        law = mechanism.law.probabilities(
+            [1.0] * len(items), tuple((2 ** np.arange(groups) @ odd).tolist())
+        )
         for group, row in enumerate(rows):
             mean += (law[2 * group] - law[2 * group + 1]) * signs[row]
     mean /= mechanism.attenuation * len(codes) ** groups
@@ -252,7 +254,7 @@ def test_small_cases_pass_the_suite(options):
         mechanism="projection-choice",
         **options,
     )
-    cases = list(mechanism_of(plan).small_cases())
+    cases = list(mechanism_of(plan).law.small_cases())
     assert len(cases) == 2
     for case in cases:
         assert case.mechanism.form == plan.parameters["form"]

@@ -64,7 +64,7 @@ def test_every_mechanism_serves_something_and_passes_the_suite(name):
     mechanisms = served(name)
     assert mechanisms
     for mechanism in mechanisms:
-        cases = list(mechanism.small_cases())
+        cases = list(mechanism.law.small_cases())
         assert cases
         for case in cases:
             for verdict in suite.conformance(case.mechanism, case.grid, case.items):
@@ -148,7 +148,7 @@ def test_clipping_and_truncation_show_as_the_bias_they_are():
     mechanism = build("signed-binning", {**SMALL[2]})
     short = replace(mechanism, range=mechanism.steps)
     bias = suite.exact_bias(short, (1.0, 0.0))
-    law = short.law((1.0,), ((0, 1),))
+    law = short.law.probabilities((1.0,), ((0, 1),))
     kept = float(law @ np.arange(-short.range, short.range + 1)) / short.steps
     assert bias[0] == pytest.approx(kept - 1.0, abs=1e-12)
     assert bias[0] < -0.5

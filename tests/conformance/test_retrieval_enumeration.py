@@ -7,6 +7,7 @@ equals what the mechanism prints.
 
 import itertools
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from faintly.core import ReportBatch, Universe
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval import Retrieval, sizes
+from faintly.mechanisms.retrieval.law import RetrievalLaw
 from faintly.planner import make_plan
 from faintly.primitives import hashing
 from tests.conformance import suite
@@ -38,7 +40,7 @@ def over(mechanism, maps):
     Signs are left at +1: a sign turns v into -v, and the grids hold both.
     """
     outcomes = [tuple((0, row, 1) for row in rows) for rows in maps]
-    object.__setattr__(mechanism, "outcomes", lambda items: iter(outcomes))
+    mechanism.law.outcomes = lambda items: iter(outcomes)
     return mechanism
 
 
@@ -91,25 +93,33 @@ def test_every_outcome_of_the_hash_keeps_epsilon(changes, items):
     assert verdict.measured > 1 - 1e-8
 
 
+class CutFirstLaw(RetrievalLaw):
+    def probabilities(self, values, outcome):
+        kept = self.plan.sparsity
+        return super().probabilities(values[:kept], outcome[:kept])
+
+
 class CutFirst(Retrieval):
     """Mutant: only the first k items of the public order enter the elimination."""
 
-    def law(self, values, outcome):
-        kept = self.plan.sparsity
-        return super().law(values[:kept], outcome[:kept])
+    law = cached_property(CutFirstLaw)
+
+
+class CutRandomLaw(RetrievalLaw):
+    def probabilities(self, values, outcome):
+        kept = min(len(values), self.plan.sparsity)
+        chosen = list(itertools.combinations(range(len(values)), kept))
+        laws = [
+            RetrievalLaw.probabilities(self, [values[i] for i in some], [outcome[i] for i in some])
+            for some in chosen
+        ]
+        return sum(laws) / len(laws)
 
 
 class CutRandom(Retrieval):
     """Mutant: a uniform random k of the items enter the elimination."""
 
-    def law(self, values, outcome):
-        kept = min(len(values), self.plan.sparsity)
-        chosen = list(itertools.combinations(range(len(values)), kept))
-        laws = [
-            Retrieval.law(self, [values[i] for i in some], [outcome[i] for i in some])
-            for some in chosen
-        ]
-        return sum(laws) / len(laws)
+    law = cached_property(CutRandomLaw)
 
 
 PLAN = {
@@ -129,7 +139,7 @@ PLAN = {
 def test_small_cases_are_sound_and_notice_a_cut(changes):
     mechanism = mechanism_of(make_plan(**PLAN, **{"sparsity": 6} | changes))
     noticed = False
-    for case in mechanism.small_cases():
+    for case in mechanism.law.small_cases():
         verdict = checks.check_privacy(case.mechanism, case.grid, case.items)
         assert verdict.holds, verdict
         mutant = CutFirst.from_plan(case.mechanism.plan)
@@ -171,7 +181,7 @@ def enumerated_bias(mechanism, values, outcomes):
     """Expectation minus truth at each item, over equally likely outcomes, relative to values."""
     total = np.zeros(len(values))
     for outcome in outcomes:
-        law = mechanism.law(values, outcome)
+        law = mechanism.law.probabilities(values, outcome)
         for place, (_, row, sign) in enumerate(outcome):
             signs = hashing.to_signs(hashing.parity(np.arange(len(law)) & row))
             total[place] += sign * float(law @ signs)
@@ -196,7 +206,7 @@ def test_enumerated_bias_is_the_printed_one(changes, apart):
     mechanism = small(**changes)
     k, shape = mechanism.plan.sparsity, sizes.Shape(mechanism.bits, 1, mechanism.plan.hashing.maps)
     mechanism = replace(mechanism, blocks=1)  # one cell; blocks only mix loads, below
-    outcomes = list(mechanism.outcomes(k))
+    outcomes = list(mechanism.law.outcomes(k))
     bias = enumerated_bias(
         mechanism, (0.5, -1.0, 0.25, 1.0)[:k], distinct(outcomes) if apart else outcomes
     )
@@ -238,11 +248,11 @@ def test_reports_read_by_the_server_have_the_printed_bias():
             (0, row, 1 - 2 * coin) for row, coin in zip(outcome[:3], outcome[3:6], strict=True)
         ]
         taken = [0, 1] if outcome[6] else [1, 0]
-        law = mechanism.law(values[taken], [entry[place] for place in taken])
+        law = mechanism.law.probabilities(values[taken], [entry[place] for place in taken])
         for report, chance in enumerate(law):
             fields = np.array([[report]], dtype=np.uint32)
             batch = ReportBatch(mechanism.plan.digest, np.array([seed]), fields)
             total += chance * mechanism.read(batch, ids) * mechanism.scale
     bias = total / len(found) - np.array([*values, 0.0])
-    np.testing.assert_allclose(bias[:2], -mechanism.relative_bias() * values, atol=1e-12)
+    np.testing.assert_allclose(bias[:2], -mechanism.forecast.relative_bias() * values, atol=1e-12)
     assert abs(bias[2]) < 1e-12

@@ -177,9 +177,9 @@ def test_one_item_over_many_rows_catches_the_same_mutants_by_delta():
         form="binary",
     )
     sound = mechanism_of(plan)
-    case = next(iter(sound.small_cases()))
+    case = next(iter(sound.law.small_cases()))
     assert checks.check_privacy(case.mechanism, case.grid, case.items).holds
-    case = next(iter(with_channel(sound, HALF).small_cases()))
+    case = next(iter(with_channel(sound, HALF).law.small_cases()))
     assert not checks.check_privacy(case.mechanism, case.grid, case.items).holds
 
 
@@ -188,8 +188,8 @@ def test_public_maps_would_lose_several_epsilon():
     mechanism = small("binary", 1.0, 1.0, sparsity=6, symbols=7)
     units = [tuple(int(place == one) for place in range(7)) for one in range(3)]
     outcome = tuple((row, 1) for row in units + units)
-    before = mechanism.law((1.0, 1.0, 1.0), outcome[3:])
-    after = mechanism.law((0.001,) * 3 + (1.0,) * 3, outcome)
+    before = mechanism.law.probabilities((1.0, 1.0, 1.0), outcome[3:])
+    after = mechanism.law.probabilities((0.001,) * 3 + (1.0,) * 3, outcome)
     loss = float(np.abs(np.log(after / before)).max())
     assert loss == pytest.approx(3 * math.log(2), abs=0.01)
 
@@ -219,9 +219,11 @@ def test_polynomials_keep_epsilon_for_every_move(bits, epsilon, distance, sparsi
 def test_a_cut_polynomial_would_lose_more():
     """Mutant: the k smallest ids are kept instead of a refusal, so one item evicts another."""
     mechanism = small("polynomial", 1.0, 1.0, sparsity=2, symbol_bits=2)
-    outcome = next(iter(mechanism.outcomes(4)))
-    before = mechanism.law((1.0, 1.0), outcome[2:])
-    after = mechanism.law((0.25, 0.25), outcome[:2])  # of (0.25, 0.25, 1, 1), cut to two
+    outcome = next(iter(mechanism.law.outcomes(4)))
+    before = mechanism.law.probabilities((1.0, 1.0), outcome[2:])
+    after = mechanism.law.probabilities(
+        (0.25, 0.25), outcome[:2]
+    )  # of (0.25, 0.25, 1, 1), cut to two
     assert float(np.abs(np.log(after / before)).max()) > 1.2
 
 
@@ -275,7 +277,7 @@ def test_bias_is_what_is_printed(field, sparsity, symbols):
     lost = [forms.drop_chance(field, place + 1, symbols) for place in range(sparsity)]
     expected = [-value * chance for value, chance in zip(values, lost, strict=True)]
     np.testing.assert_allclose(bias, [*expected, 0.0], atol=1e-8)
-    assert mechanism.relative_bias() == pytest.approx(max(lost))
+    assert mechanism.forecast.relative_bias() == pytest.approx(max(lost))
 
 
 @pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, -0.5), (0.25,)])

@@ -185,7 +185,7 @@ def test_too_many_items_are_refused_before_any_noise_is_drawn():
 def test_the_auditors_case_fails_with_half_the_noise():
     """Sixty-four flips at delta 1e-5: the plan's own lemma keeps it, half of its noise does not."""
     plan = plan_of(distance=128, sparsity=64, epsilon=4.0, delta=1e-5)
-    (case,) = mechanism_of(plan).small_cases()
+    (case,) = mechanism_of(plan).law.small_cases()
     assert checks.check_case(case).holds
     change = round(
         -plan.budget.epsilon / math.log(noise.carry_ratios(list(case.mechanism.noise))[0])

@@ -104,13 +104,13 @@ def test_privkv_with_all_of_epsilon_for_each_part_is_noticed():
 def test_grr_without_padding_is_noticed(name, monkeypatch):
     """Mutant: a client of one item always samples it, while the odds count on one in ℓ."""
     mechanism = small(name)
-    law = lambda self, values, outcome: (  # noqa: E731
-        sum(self._grr_law(key, value) for key, value in zip(outcome, values, strict=True))
-        / len(values)
+    sampled = mechanism.law.grr_law
+    law = lambda values, outcome: (  # noqa: E731
+        sum(sampled(key, value) for key, value in zip(outcome, values, strict=True)) / len(values)
         if len(values)
-        else self._grr_law(self.keys, 0.0)
+        else sampled(mechanism.keys, 0.0)
     )
-    monkeypatch.setattr(type(mechanism), "law", law)
+    monkeypatch.setattr(mechanism.law, "probabilities", law)
     verdict = checks.check_privacy(mechanism, SIGNED, 3)
     assert verdict.measured > 1.3, verdict
 
@@ -129,7 +129,7 @@ def test_sets_that_are_not_cut_are_noticed(name):
 def predicted(mechanism, values):
     """The n·Var stated for clients who all hold these items, at each and at one not held."""
     vectors = VectorBatch.of([SparseVector(np.arange(len(values)), np.array(values))] * 3)
-    return mechanism.predicted_variances(vectors, np.arange(len(values) + 1, dtype=np.uint64))
+    return mechanism.forecast.variances(vectors, np.arange(len(values) + 1, dtype=np.uint64))
 
 
 VALUES = {name: (1.0, 1.0) if name in SMALL_RINGS else (1.0, -0.3) for name in NAMES}
@@ -142,8 +142,8 @@ def test_estimates_are_unbiased_and_their_variance_is_as_stated(name, count):
     values = VALUES[name][:count]
     mean, variance = suite.exact_moments(mechanism, values)
     assert mean == pytest.approx([*values, 0.0], abs=1e-12)
-    assert variance[-1] == pytest.approx(mechanism.predicted_variance(count), rel=1e-12)
-    assert variance.max() <= mechanism.worst_variance() * (1 + 1e-12)
+    assert variance[-1] == pytest.approx(mechanism.forecast.variance(count), rel=1e-12)
+    assert variance.max() <= mechanism.forecast.worst_variance() * (1 + 1e-12)
     assert variance == pytest.approx(predicted(mechanism, values), rel=1e-9)
     if name in (*SMALL_RINGS, "harmony"):
         exact = mechanism.variance(mechanism.tables.empty_sketch(), None, np.array([*values, 0.0]))
@@ -167,14 +167,14 @@ def test_the_variance_check_notices_a_wrong_constant(name):
     """Mutant: the constants of a tenth more budget over reports of the sound one."""
     sound, mutant = small(name), bolder(small(name))
     _, variance = suite.exact_moments(sound, ())
-    assert variance[-1] != pytest.approx(mutant.predicted_variance(0), rel=0.02)
+    assert variance[-1] != pytest.approx(mutant.forecast.variance(0), rel=0.02)
 
 
 def test_padding_below_k_is_biased_as_stated():
     mechanism = small("pckv grr", padding=1)
     mean, _ = suite.exact_moments(mechanism, (1.0, 1.0))
     assert mean[0] == pytest.approx(0.5, abs=1e-12)
-    assert mechanism.relative_bias() == 0.5
+    assert mechanism.forecast.relative_bias() == 0.5
 
 
 @pytest.mark.parametrize("form", ["grr", "ue"])

@@ -86,7 +86,7 @@ def zipf_vectors(clients, size, sparsity, generator):
 def assert_error_as_predicted(made, odds, default_seed):
     limit = 3.0 if default_seed else odds.z()
     for predicted in (
-        mechanism_of(made.plan).predicted_variance(made.mean_square),
+        mechanism_of(made.plan).forecast.variance(made.mean_square),
         made.stated,
     ):
         z = (made.n_mse - predicted) / made.spread(predicted)

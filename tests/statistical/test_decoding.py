@@ -121,7 +121,7 @@ def test_weights_of_one_report_read_back_as_its_bins(bins, generator):
     fields = generator.integers(0, mechanism.layout.limits[0], (1, bins)).astype(np.uint32)
     reader = Reader(aggregate(plan, [ReportBatch(plan.digest, seeds, fields)]))
     ids = np.arange(64, dtype=np.uint64)
-    where, signs = np.array(mechanism.outcome_of(int(seeds[0]), ids)).T
+    where, signs = np.array(mechanism.law.outcome_of(int(seeds[0]), ids)).T
     said = signs * (fields[0].astype(np.int64) - mechanism.range)[where]
     assert np.array_equal(reader.totals(ids), bins * said)
     assert not np.array_equal(reader.totals(ids), bins * (said + signs))  # mutant: one step

@@ -77,13 +77,17 @@ def test_n_mse_is_as_predicted(tampered, generator, rng_of, default_seed):
     held = np.zeros((CLIENTS, KEYS))
     held[vectors.owners, vectors.indices.astype(int)] = vectors.values
     square = float(((each - held) ** 2).mean())
-    predicted = mechanism.predicted_variance(0.0)
+    predicted = mechanism.forecast.variance(0.0)
     gap = abs(square - predicted) / (predicted * np.sqrt(2 / each.size))
     assert bool(gap < z_limit(1)) is not tampered, gap
-    worst = float(np.abs(sums - truth).max()) / np.sqrt(CLIENTS * mechanism.worst_variance())
+    worst = float(np.abs(sums - truth).max()) / np.sqrt(
+        CLIENTS * mechanism.forecast.worst_variance()
+    )
     assert worst < z_limit(KEYS)
     # Mutant: a server that forgets what a field has its zero at.
     raw = sums + CLIENTS * mechanism.range * mechanism.scale
-    assert np.abs(raw - truth).max() / np.sqrt(CLIENTS * mechanism.worst_variance()) > z_limit(KEYS)
+    assert np.abs(raw - truth).max() / np.sqrt(
+        CLIENTS * mechanism.forecast.worst_variance()
+    ) > z_limit(KEYS)
     if default_seed and not tampered:
         assert gap < 3

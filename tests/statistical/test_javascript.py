@@ -94,7 +94,7 @@ def client(program: str) -> ExternalClient:
 
 def inputs(plan: Plan) -> Iterator[tuple[Mechanism, SparseVector]]:
     """Yield small mechanisms with vectors of several values, and of more items than planned."""
-    for case in mechanism_of(plan).small_cases():
+    for case in mechanism_of(plan).law.small_cases():
         values = [case.grid[position % len(case.grid)] for position in range(case.items)]
         held = [position for position, value in enumerate(values) if value]
         vector = SparseVector(np.array(held, dtype=np.uint64), [values[each] for each in held])

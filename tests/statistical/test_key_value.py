@@ -62,7 +62,7 @@ def readings(plan, values, seed, reports=1_000):
 @pytest.mark.parametrize("name", CASES)
 def test_covariance_within_an_entry_is_as_stated(name, seed, odds):
     plan = plan_of(name, 1, 8)
-    stated = mechanism_of(plan).pair_covariance()
+    stated = mechanism_of(plan).forecast.pair_covariance()
     both = readings(plan, [1.0, 1.0], seed)
     products = both[:, 0] * both[:, 1] - 1.0  # v·v' = 1
     error = products.std(ddof=1) / np.sqrt(len(products))

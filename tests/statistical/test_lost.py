@@ -68,14 +68,14 @@ def test_what_is_said_to_be_lost_is_lost(name, protect, decode, seed):
             continue
         vectors = holding(items, value, seed)
         sources = (seeded(seed, f"{part}/{items}/{value}") for part in ("public", "secret"))
-        totals = mechanism.simulated_totals(vectors, ids, *sources)
+        totals = mechanism.simulation.totals(vectors, ids, *sources)
         whole = CLIENTS * items * value
         kept = float(totals.sum()) * mechanism.scale / whole
-        spread = math.sqrt(CLIENTS * KEYS * mechanism.predicted_variance(items * value**2)) / whole
-        said = 1 - float(mechanism.lost(vectors).mean())
+        spread = math.sqrt(CLIENTS * KEYS * mechanism.forecast.variance(items * value**2)) / whole
+        said = 1 - float(mechanism.forecast.lost(vectors).mean())
         print(f"{items} × {value}: kept {kept:.4f} ± {spread:.4f}, said {said:.4f}")  # noqa: T201
         assert abs(kept - said) < 6 * spread
         # Mutant: longer vectors lose no more than those of k items.
-        caught.append(abs(kept - (1 - mechanism.relative_bias())) > 6 * spread)
-    loses = said < 0.9 or float(mechanism.lost(holding(60, 1.0, seed)).mean()) > 0.1
+        caught.append(abs(kept - (1 - mechanism.forecast.relative_bias())) > 6 * spread)
+    loses = said < 0.9 or float(mechanism.forecast.lost(holding(60, 1.0, seed)).mean()) > 0.1
     assert any(caught) is loses

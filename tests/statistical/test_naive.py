@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from faintly.core import SparseVector, VectorBatch
-from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms import Simulation, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 
@@ -56,7 +55,7 @@ def quieter(mechanism):
 
 def sums_misfit(odds, mechanism, totals, values):
     """Totals of the same few values over many keys, against the values' laws convolved."""
-    law = reduce(np.convolve, [mechanism.coordinate_law(value) for value in values])
+    law = reduce(np.convolve, [mechanism.law.coordinate_law(value) for value in values])
     lowest = -len(values) * mechanism.noise.range
     cell = np.minimum((np.cumsum(law) - law / 2) * CELLS, CELLS - 1).astype(int)
     counts = np.bincount(cell[totals - lowest], minlength=CELLS)
@@ -75,12 +74,12 @@ def test_sums_and_reports_follow_the_law(protect, kind, delta, values, odds, rng
     # A client holds one key, so the noise of the others is that of the value 0.
     for key in range(0, 2000, 500):
         clients = VectorBatch.of([SparseVector([key], [value]) for value in values])
-        for name, one, method in (
-            ("made", mechanism, Mechanism.simulated_totals),
-            ("drawn", mechanism, type(mechanism).simulated_totals),
-            ("quiet", broken, type(mechanism).simulated_totals),
+        for name, one in (
+            ("made", Simulation(mechanism)),
+            ("drawn", mechanism.simulation),
+            ("quiet", broken.simulation),
         ):
-            found[name].append(method(one, clients, ids, public, rng_of(f"{name} {key}")))
+            found[name].append(one.totals(clients, ids, public, rng_of(f"{name} {key}")))
     others = np.ones(2000, dtype=bool)
     others[::500] = False
     nobody = (0.0,) * len(values)
@@ -104,15 +103,15 @@ def test_what_is_held_follows_the_law_too(protect, kind, delta, odds, rng_of):
     ids = np.zeros(1, dtype=np.uint64)
     public = rng_of("public")
 
-    def run(one, method, count=3000):
-        secret = rng_of(f"{one is clients} {method}")
-        return np.array([method(mechanism, one, ids, public, secret)[0] for _ in range(count)])
+    def run(one, simulation, count=3000):
+        secret = rng_of(f"{one is clients} {type(simulation).__name__}")
+        return np.array([simulation.totals(one, ids, public, secret)[0] for _ in range(count)])
 
-    drawn = run(clients, type(mechanism).simulated_totals)
+    drawn = run(clients, mechanism.simulation)
     assert sums_misfit(odds, mechanism, drawn, values) <= 1
-    lost = run(nobody, type(mechanism).simulated_totals)
+    lost = run(nobody, mechanism.simulation)
     assert sums_misfit(odds, mechanism, lost, values) > 1
-    made = run(clients, Mechanism.simulated_totals, 1000)
+    made = run(clients, Simulation(mechanism), 1000)
     assert sums_misfit(odds, mechanism, made, values) <= 1
 
 
@@ -132,13 +131,13 @@ def test_n_mse_is_as_predicted(protect, kind, delta, generator, seed, odds, defa
     def n_mse(client):
         found = []
         for run in range(RUNS):
-            totals = client.simulated_totals(
+            totals = client.simulation.totals(
                 vectors, ids, seeded(seed, f"public {run}"), seeded(seed, f"secret {run}")
             )
             found.append(500 * ((totals * mechanism.scale / 500 - truth) ** 2).mean())
         return np.array(found)
 
-    found, predicted = n_mse(mechanism), mechanism.predicted_variance(0.0)
+    found, predicted = n_mse(mechanism), mechanism.forecast.variance(0.0)
     gap, limit = abs(found.mean() / predicted - 1), odds.z() * math.sqrt(2 / (2000 * RUNS))
     assert gap <= limit, f"n·MSE {found.mean():.2f}, predicted {predicted:.2f}"
     if default_seed:

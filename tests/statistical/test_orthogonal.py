@@ -53,7 +53,7 @@ def drawn(mechanism, seed, kernels, monkeypatch):
     seeds = np.full(SAMPLES, 7, dtype=np.uint64)
     fields = mechanism.randomize(VectorBatch.of([vector] * SAMPLES), seeds, seeded(seed, "noise"))
     size = 2 ** (mechanism.bits * mechanism.blocks)
-    return np.bincount(mechanism.report_number(fields, 7), minlength=size)
+    return np.bincount(mechanism.law.report_number(fields, 7), minlength=size)
 
 
 @pytest.mark.parametrize("plan", FORMS.values(), ids=FORMS)
@@ -63,12 +63,12 @@ def test_reports_follow_the_law(plan, kernels, seed, odds, monkeypatch):
         pytest.skip("no compiled kernels")
     mechanism = mechanism_of(plan)
     counts = drawn(mechanism, seed, kernels, monkeypatch)
-    outcome = mechanism.outcome_of(7, np.arange(5, dtype=np.uint64))
-    assert odds.misfit(counts, mechanism.law(VALUES.tolist(), outcome)) < 1
+    outcome = mechanism.law.outcome_of(7, np.arange(5, dtype=np.uint64))
+    assert odds.misfit(counts, mechanism.law.probabilities(VALUES.tolist(), outcome)) < 1
     # Mutant: items that speak a tenth more often.
     channel = mechanism.channel
     mutant = Channel(channel.rows, (channel.speak[0] + 2**32 // 10, *channel.speak[1:]))
-    other = replace(mechanism, channel=mutant).law(VALUES.tolist(), outcome)
+    other = replace(mechanism, channel=mutant).law.probabilities(VALUES.tolist(), outcome)
     assert odds.misfit(counts, other) > 1
 
 
@@ -111,7 +111,7 @@ def test_errors_are_the_predicted_ones(decode, epsilon, seed):
     plan = make_plan(decode=decode, salt=bytes(16), **wanted, **SETS)
     mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
     found, spread = reader.estimate_all(), math.sqrt(2 / len(truth))
-    variances = mechanism.predicted_variances(vectors, np.arange(4_000, dtype=np.uint64))
+    variances = mechanism.forecast.variances(vectors, np.arange(4_000, dtype=np.uint64))
     square = squared(found, truth, variances + reader._ghosts)
     assert abs(square - 1) < Z * spread
     assert abs(square / 1.2 - 1) > Z * spread  # mutant: a prediction that is a fifth too large
@@ -195,7 +195,7 @@ def test_real_data(records, name, epsilon, decode, seed, default_seed):
     plan, vectors, truth = people(records, name, epsilon=epsilon, decode=decode, **sizes)
     mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
     found, ids = reader.estimate_all(), np.arange(len(truth), dtype=np.uint64)
-    variances = mechanism.predicted_variances(vectors, ids)
+    variances = mechanism.forecast.variances(vectors, ids)
     square, spread = squared(found, truth, variances), math.sqrt(2 / len(truth))
     held = (found.low <= truth) & (truth <= found.high)
     heavy = np.argsort(-truth)[:200]

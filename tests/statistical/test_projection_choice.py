@@ -61,8 +61,8 @@ def misfit(mechanism, values, rng, seed, law_of):
     fields = mechanism.randomize(
         VectorBatch.of([one] * SAMPLES), np.full(SAMPLES, seed, dtype=np.uint64), rng
     )
-    law = law_of.law(values, mechanism.outcome_of(seed, ids))
-    numbers = mechanism.report_number(fields, seed)
+    law = law_of.law.probabilities(values, mechanism.law.outcome_of(seed, ids))
+    numbers = mechanism.law.report_number(fields, seed)
     return excess(np.bincount(numbers, minlength=len(law)), law)
 
 
@@ -148,7 +148,7 @@ def test_estimates_center_on_the_truth(name, rng_of):
     fields = mechanism.randomize(VectorBatch.of([vector] * count), seeds, rng_of(f"secret/{name}"))
     read = mechanism.read(ReportBatch(mechanism.plan.digest, seeds, fields), ids) / count
     truth = np.array([*values, 0.0, 0.0])[:3]
-    spread = math.sqrt(mechanism.worst_variance() / count)
+    spread = math.sqrt(mechanism.forecast.worst_variance() / count)
     limit = -NormalDist().inv_cdf(FALSE_ALARM / 6) * spread
     error = np.abs(read * mechanism.scale - truth)
     assert error.max() <= limit, f"{error} off, where {limit:.4f} is allowed"
@@ -183,7 +183,7 @@ def test_clothing_shows_the_predicted_error_and_honest_intervals(records, seed, 
     assert covers(result), result.mean("coverage95")
     assert result.mean("predicted_n_var") == pytest.approx(36.0, rel=0.02)
     for tokens in (4, 8):  # mutants: a prediction for another number of tokens
-        other = build(sparsity=tokens).predicted_variance(0)
+        other = build(sparsity=tokens).forecast.variance(0)
         assert found != pytest.approx(other, rel=allowed)
 
 
@@ -219,7 +219,7 @@ def test_bins_on_kosarak_in_direct_mode(records, seed, form, odds):
     assert ((scores / 2) ** 2).sum() < low
     assert ((scores * 2) ** 2).sum() > high
     assert not odds.covers(int((np.abs(2 * scores) <= 1.96).sum()), keys, 0.95)
-    dense = build(sparsity=8, epsilon=4.0).predicted_variance(0)
+    dense = build(sparsity=8, epsilon=4.0).forecast.variance(0)
     assert plan.clients * (found.stderr**2).mean() < dense
 
 
@@ -238,7 +238,7 @@ def test_kosarak_shows_the_predicted_error(records, seed, groups, predicted):
     found = result.mean("n_mse")
     assert found == pytest.approx(predicted, rel=allowed), f"n·MSE {found:.3f}, ±{allowed:.1%}"
     assert result.mean("top20_recall") >= SURE
-    wrong = build(sparsity=48, epsilon=4.0, groups=groups).predicted_variance(0)
+    wrong = build(sparsity=48, epsilon=4.0, groups=groups).forecast.variance(0)
     assert found != pytest.approx(wrong, rel=allowed)
 
 

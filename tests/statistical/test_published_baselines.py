@@ -12,9 +12,9 @@ import pytest
 
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import to_vectors, true_means
-from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms import Simulation, mechanism_of
 from faintly.planner import make_plan
-from faintly_baselines.alp import Alp
+from faintly_baselines.alp import AlpSimulation
 from faintly_baselines.alp.estimate import levels
 
 SAMPLES = 20_000
@@ -66,8 +66,8 @@ def misfit(mechanism, values, rng, odds, law_of=None):
     worst = 0.0
     for seed in (1, 2, 77):
         fields = mechanism.randomize(batch, np.full(SAMPLES, seed, dtype=np.uint64), rng)
-        law = (law_of or mechanism).law(values, mechanism.outcome_of(seed, ids))
-        counts = np.bincount(mechanism.report_number(fields, seed), minlength=len(law))
+        law = (law_of or mechanism).law.probabilities(values, mechanism.law.outcome_of(seed, ids))
+        counts = np.bincount(mechanism.law.report_number(fields, seed), minlength=len(law))
         worst = max(worst, odds.misfit(counts, law))
     return worst
 
@@ -122,7 +122,7 @@ def errors(mechanism, vectors, ids, truth, rng_of, label, runs=RUNS):
     rows = []
     for run in range(runs):
         public, secret = rng_of(f"public/{label}/{run}"), rng_of(f"secret/{label}/{run}")
-        totals = mechanism.simulated_totals(vectors, ids, public, secret)
+        totals = mechanism.simulation.totals(vectors, ids, public, secret)
         rows.append(count * (totals * mechanism.scale / count - truth) ** 2)
     return np.array(rows)
 
@@ -143,14 +143,14 @@ def test_errors_are_as_predicted(name, held, rng_of, generator, odds, default_se
     ids = np.arange(keys // 2, dtype=np.uint64) + np.uint64(0 if held else keys // 2)
     truth = true_means(vectors, ids)
     rows = errors(mechanism, vectors, ids, truth, rng_of, f"{name}/{held}")
-    predicted = float(mechanism.predicted_variances(vectors, ids).mean())
-    assert held or predicted == pytest.approx(mechanism.predicted_variance(1.0))
+    predicted = float(mechanism.forecast.variances(vectors, ids).mean())
+    assert held or predicted == pytest.approx(mechanism.forecast.variance(1.0))
     off = deviation(rows, predicted)
     seen = f"{rows.mean():.4g} against {predicted:.4g}: {off:.1f} standard errors"
     assert abs(off) <= odds.t(RUNS), seen
     assert not default_seed or abs(off) <= 3, seen
     wrong = build(name, universe=keys, sparsity=3, clients=clients, epsilon=2.0)
-    assert abs(deviation(rows, wrong.predicted_variance(1.0))) > odds.t(RUNS)
+    assert abs(deviation(rows, wrong.forecast.variance(1.0))) > odds.t(RUNS)
 
 
 @pytest.mark.parametrize("name", UNBIASED)
@@ -161,11 +161,11 @@ def test_held_keys_are_unbiased(name, rng_of, odds):
     vectors = VectorBatch.of([SparseVector([0, 1], values)] * clients)
     ids = np.arange(keys, dtype=np.uint64)
     totals = sum(
-        mechanism.simulated_totals(vectors, ids, rng_of(f"p/{run}"), rng_of(f"s/{run}"))
+        mechanism.simulation.totals(vectors, ids, rng_of(f"p/{run}"), rng_of(f"s/{run}"))
         for run in range(RUNS)
     )
     means = totals * mechanism.scale / clients / RUNS
-    limit = odds.z(keys) * np.sqrt(mechanism.worst_variance() / clients / RUNS)
+    limit = odds.z(keys) * np.sqrt(mechanism.forecast.worst_variance() / clients / RUNS)
     truth = np.array([*values, 0.0, 0.0])
     assert np.abs(means - truth).max() <= limit
     assert np.abs(1.2 * means - truth).max() > limit  # mutant: a wrong scale
@@ -187,11 +187,11 @@ def test_simulated_totals_of_ue_have_the_law_of_the_reports(rng_of, odds):
     ids = np.array([0], dtype=np.uint64)
     law = np.ones(1)
     for values, outcome in [((1.0,), (0,))] * 3 + [((-1.0, 0.5), (0, 1)), ((), ()), ((0.5,), (1,))]:
-        answers = mechanism.law(values, outcome).reshape(3, 3).sum(axis=1)
+        answers = mechanism.law.probabilities(values, outcome).reshape(3, 3).sum(axis=1)
         law = np.convolve(law, answers[[2, 0, 1]])
     draws = {}
     for label, draw in (
-        ("drawn", mechanism.simulated_totals),
+        ("drawn", mechanism.simulation.totals),
         ("made", lambda *case: totals_of_reports(mechanism, *case)),
     ):
         totals = [
@@ -217,7 +217,7 @@ def test_simulated_totals_of_alp_have_the_law_of_the_reports(epsilon, rng_of, od
     ids = np.arange(3, dtype=np.uint64)
     drawn = np.array(
         [
-            mechanism.simulated_totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
+            mechanism.simulation.totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
             for run in range(4000)
         ]
     )
@@ -247,14 +247,14 @@ def reading_law(mechanism, values, held, key, reach):
     rows, columns, said = mechanism.rows, mechanism.columns, levels(mechanism.columns)[0]
     reports, law = np.arange(2 ** (rows * columns)), np.zeros(2 * reach + 1)
     known = sorted({*held, key})
-    outcomes = list(mechanism.outcomes(len(known)))
+    outcomes = list(mechanism.law.outcomes(len(known)))
     for outcome in outcomes:
         places = dict(zip(known, outcome, strict=True))
         parts = []
         for part in (places[key][:columns], places[key][columns:]):
             bits = [(reports >> (c * rows + row) & 1) << c for c, row in enumerate(part)]
             parts.append(said[sum(bits)])
-        chances = mechanism.law(values, tuple(places[item] for item in held))
+        chances = mechanism.law.probabilities(values, tuple(places[item] for item in held))
         law += np.bincount(parts[0] - parts[1] + reach, chances, len(law)) / len(outcomes)
     return law
 
@@ -266,7 +266,7 @@ def test_simulated_totals_of_ue_are_independent_between_keys(rng_of, odds):
     ids = np.arange(1, 50, dtype=np.uint64)
     totals = np.array(
         [
-            mechanism.simulated_totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
+            mechanism.simulation.totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
             for run in range(400)
         ]
     )
@@ -286,30 +286,30 @@ def test_the_authors_settings_are_biased_by_as_much_as_they_say(rng_of, odds):
     vectors = VectorBatch.of([SparseVector([0, 1, 2, 3])] * clients)
     ids = np.arange(8, dtype=np.uint64)
     totals = sum(
-        mechanism.simulated_totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
+        mechanism.simulation.totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
         for run in range(5)
     )
     means = totals * mechanism.scale / (5 * clients)
-    limit = odds.z(8) * np.sqrt(mechanism.worst_variance() / (5 * clients))
-    kept = 1 - mechanism.relative_bias()
+    limit = odds.z(8) * np.sqrt(mechanism.forecast.worst_variance() / (5 * clients))
+    kept = 1 - mechanism.forecast.relative_bias()
     assert kept == pytest.approx(0.839, abs=1e-3)
     assert np.abs(means[:4] - kept).max() <= limit
     assert np.abs(means[4:]).max() <= limit
     assert np.abs(means[:4] - 1).max() > limit
 
 
-@pytest.mark.parametrize("path", [Mechanism.simulated_totals, Alp.simulated_totals])
+@pytest.mark.parametrize("kind", [Simulation, AlpSimulation])
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_alp_is_biased_by_as_much_as_it_says(epsilon, path, rng_of, odds):
+def test_alp_is_biased_by_as_much_as_it_says(epsilon, kind, rng_of, odds):
     """Whether reports are made and read, or their totals drawn."""
     clients = 40_000
     mechanism = build("alp", sparsity=3, universe=8, epsilon=epsilon, rows=9)
     vectors = VectorBatch.of([SparseVector([0, 1, 2], [1.0, -1.0, 1.0])] * clients)
     ids = np.arange(5, dtype=np.uint64)
-    totals = path(mechanism, vectors, ids, rng_of("p"), rng_of("s"))
+    totals = kind(mechanism).totals(vectors, ids, rng_of("p"), rng_of("s"))
     means = totals * mechanism.scale / clients
-    limit = odds.z(5) * np.sqrt(mechanism.worst_variance() / clients)
-    kept = 1 - mechanism.relative_bias()
+    limit = odds.z(5) * np.sqrt(mechanism.forecast.worst_variance() / clients)
+    kept = 1 - mechanism.forecast.relative_bias()
     assert np.abs(means - np.array([kept, -kept, kept, 0, 0])).max() <= limit
     assert np.abs(means[0] - 1) > limit
 
@@ -343,7 +343,7 @@ def test_clothing_shows_the_predicted_error(name, records, rng_of, odds, default
     truth = true_means(vectors, ids)
     rows = errors(mechanism, vectors, ids, truth, rng_of, f"clothing/{name}", runs=10)
     off, wrong = (
-        deviation(rows, float(one.predicted_variances(vectors, ids).mean()))
+        deviation(rows, float(one.forecast.variances(vectors, ids).mean()))
         for one in (mechanism, planned(2.0))
     )
     seen = f"{rows.mean():.5g}: {off:.1f} standard errors off"

@@ -58,8 +58,8 @@ def sample(mechanism, vector, seed, rng):
 def test_reports_follow_the_enumerated_law(name, vector, odds, seed, rng_of):
     mechanism = mechanism_of(make_plan(mechanism="signed-binning", **SMALL, **ROWS[name]))
     for public in (7 * seed, 7 * seed + 1):
-        outcome = mechanism.outcome_of(public, vector.indices)
-        law = mechanism.law(vector.values.tolist(), outcome)
+        outcome = mechanism.law.outcome_of(public, vector.indices)
+        law = mechanism.law.probabilities(vector.values.tolist(), outcome)
         counts = sample(mechanism, vector, public, rng_of(f"noise {public}"))
         assert odds.misfit(counts, law) < 1
     # Mutant: the client draws half the noise that the plan says.
@@ -73,12 +73,12 @@ def test_the_law_depends_on_where_the_hash_puts_items(odds, rng_of):
     mechanism = mechanism_of(
         make_plan(mechanism="signed-binning", **SMALL, **ROWS["event prf bins"])
     )
-    outcome = mechanism.outcome_of(3, HERE.indices)
+    outcome = mechanism.law.outcome_of(3, HERE.indices)
     counts = sample(mechanism, HERE, 3, rng_of("noise"))
     for other in [((1 - b, s), *outcome[1:]) for b, s in outcome[:1]]:
-        assert odds.misfit(counts, mechanism.law(HERE.values.tolist(), other)) > 1
+        assert odds.misfit(counts, mechanism.law.probabilities(HERE.values.tolist(), other)) > 1
     for other in [((b, -s), *outcome[1:]) for b, s in outcome[:1]]:
-        assert odds.misfit(counts, mechanism.law(HERE.values.tolist(), other)) > 1
+        assert odds.misfit(counts, mechanism.law.probabilities(HERE.values.tolist(), other)) > 1
 
 
 # Enough clients that truncation and clipping cannot show, and a few items of each sign.

@@ -69,8 +69,8 @@ def telling_seed(mechanism):
     """A seed under which some item is dropped and a cut to the first three would show."""
     for seed in range(1000):
         outcome, order = outcome_under(mechanism, seed)
-        law = mechanism.law(VALUES[order], outcome)
-        short = mechanism.law(VALUES[order][:3], outcome[:3])
+        law = mechanism.law.probabilities(VALUES[order], outcome)
+        short = mechanism.law.probabilities(VALUES[order][:3], outcome[:3])
         if np.abs(law - short).max() > 0.01 and len(np.unique(law.round(9))) > 2:
             return seed, law
     raise AssertionError("no seed shows a cut")
@@ -127,8 +127,8 @@ class Stuck(Retrieval):
 class Cut(Retrieval):
     """The first three items of the order enter the elimination, the others are cut."""
 
-    def _equations(self, vectors, owners, seeds):
-        made = super()._equations(vectors, owners, seeds)
+    def equations(self, vectors, owners, seeds):
+        made = super().equations(vectors, owners, seeds)
         order = made.order.reshape(-1, 5)
         kept = order.argsort(axis=1).argsort(axis=1) < 3
         rows = np.where(kept.reshape(-1, 1), made.rows, np.uint32(0))

@@ -70,10 +70,10 @@ LAWS = {
 def chi_square(sound, sampler, values, seed, source):
     """The p-value of reports of one client under one public seed against the sound law."""
     ids = np.arange(len(values), dtype=np.uint64)
-    law = sound.law(values.tolist(), sound.outcome_of(seed, ids))
+    law = sound.law.probabilities(values.tolist(), sound.law.outcome_of(seed, ids))
     seeds = np.full(SAMPLES, seed, dtype=np.uint64)
     fields = sampler.randomize(repeated(values, SAMPLES), seeds, source)
-    seen = np.bincount(sound.report_number(fields, seed), minlength=len(law))
+    seen = np.bincount(sound.law.report_number(fields, seed), minlength=len(law))
     return stats.chisquare(seen, SAMPLES * law).pvalue
 
 

@@ -88,7 +88,7 @@ def test_n_mse_is_as_predicted(form, distance, generator, rng_of, default_seed):
         *(mechanism, full_clients(generator), rng_of, f"{form} {distance}"),
         *(mechanism, off_scale(mechanism)),
     )
-    predicted, worst = mechanism.predicted_variance(0.0), mechanism.worst_variance()
+    predicted, worst = mechanism.forecast.variance(0.0), mechanism.forecast.worst_variance()
     most = worst * (1 + z_limit(1) * np.sqrt(2 / (RUNS * KEYS / 5)))
     for missed, broken in zip(read, (False, True), strict=True):
         absent = missed[:, KEYS // 5 :]
@@ -124,16 +124,16 @@ def test_symbols_are_as_frequent_as_the_channel_says(form, value, broken, rng_of
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_client_follows_the_law(form, broken, rng_of, odds):
     """Reports of a case small enough to list are as frequent as `law` says, for a few seeds."""
-    *_, case = made(form, 2, sparsity=3, universe=8).small_cases()
+    *_, case = made(form, 2, sparsity=3, universe=8).law.small_cases()
     mechanism, count, worst = case.mechanism, 20_000, 0.0
     client = too_steep(mechanism, times=6) if broken else mechanism
     ids = np.arange(case.items, dtype=np.uint64)
     values = [1.0, 0.5][: case.items]
     vectors = VectorBatch.of([SparseVector(ids, values)] * count)
     for seed in (1, 2, 3):
-        law = mechanism.law(values, mechanism.outcome_of(seed, ids))
+        law = mechanism.law.probabilities(values, mechanism.law.outcome_of(seed, ids))
         seeds = np.full(count, seed, dtype=np.uint64)
         sent = client.randomize(vectors, seeds, rng_of(f"law {form} {seed}"))
-        counts = np.bincount(mechanism.report_number(sent, seed), minlength=len(law))
+        counts = np.bincount(mechanism.law.report_number(sent, seed), minlength=len(law))
         worst = max(worst, odds.misfit(counts, law))
     assert bool(worst < 1) is not broken, f"{worst:.2f} times what {count} samples allow"

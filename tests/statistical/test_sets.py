@@ -51,7 +51,7 @@ def test_a_server_that_reads_other_bins_is_noticed(records, seed):
     plan, vectors, ids, truth = people(records, "kosarak100k", 16, **wanted)
     mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
     found = reader.estimate_ids(ids, ids)
-    errors = (found.mean - truth) / np.sqrt(mechanism.predicted_variances(vectors, ids) / 100_000)
+    errors = (found.mean - truth) / np.sqrt(mechanism.forecast.variances(vectors, ids) / 100_000)
     spread = Z * math.sqrt(2 / len(ids))
     assert (errors**2).mean() == pytest.approx(1, abs=spread)
     covered = ((found.low <= truth) & (truth <= found.high)).mean()
@@ -88,17 +88,17 @@ def test_errors_are_the_predicted_ones(records, seed, name, epsilon, universe):
     plan, vectors, ids, truth = people(records, name, 16, **wanted)
     mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
     found = reader.estimate_ids(ids, ids)
-    variances = mechanism.predicted_variances(vectors, ids)
+    variances = mechanism.forecast.variances(vectors, ids)
     errors = (found.mean - truth) / np.sqrt(variances / plan.clients)
     spread, square = math.sqrt(2 / len(ids)), (errors**2).mean()
     held = (found.low <= truth) & (truth <= found.high)
     print(  # noqa: T201
-        f"{name} {universe} {epsilon}: n·Var/k {mechanism.predicted_variance(0) / 16:.4f}, n·MSE/k "
+        f"{name} {universe} {epsilon}: n·Var/k {mechanism.forecast.variance(0) / 16:.4f}, n·MSE/k "
         f"{square * variances.mean() / 16:.4f} (formula {variances.mean() / 16:.4f}), z² "
         f"{square:.4f} ± {spread:.4f}, coverage {held.mean():.4f}, {held[truth > 0.01].mean():.4f}"
     )
     # Ghosts add what the plan allows for, where people are alike; these people are less so.
-    allowed = mechanism.ghost_variance() / mechanism.predicted_variance(0)
+    allowed = mechanism.forecast.ghost_variance() / mechanism.forecast.variance(0)
     assert -Z * spread < square - 1 < Z * spread + allowed
     assert abs(square * 16 / 20 - 1) > Z * spread  # mutant: a prediction for 20 items
     for keys in (truth >= 0, truth > 0.01):

@@ -98,15 +98,15 @@ def test_ratings_have_the_predicted_errors(epsilon, records, seed, monkeypatch):
     truth, mechanism = true_means(people, ids), mechanism_of(plan)
     reader = reader_of(plan, people, seed)
     found = reader.estimate_ids(ids, ids)
-    quiet = (found.mean - truth) / math.sqrt(mechanism.predicted_variance(0) / clients)
-    most = mechanism.predicted_variances(people, ids).mean() / mechanism.predicted_variance(0)
+    quiet = (found.mean - truth) / math.sqrt(mechanism.forecast.variance(0) / clients)
+    most = mechanism.forecast.variances(people, ids).mean() / mechanism.forecast.variance(0)
     spread = Z * math.sqrt(2 / size)
     assert 1 - spread < (quiet**2).mean() < most * (1 + spread)
     assert covered(found, truth) > limit(size)
     # A dense table errs more: half as much again at epsilon 3, and three times at 4.
     dense = mechanism_of(make_plan(**{**BINS, "form": "dense"}, salt=bytes(16), **sizes))
     least = {2.0: 1.08, 3.0: 1.4, 4.0: 2.0}[epsilon]
-    assert dense.predicted_variance(0) > least * mechanism.predicted_variance(0)
+    assert dense.forecast.variance(0) > least * mechanism.forecast.variance(0)
     gain, noise = gain_of(found, truth), Z * found.stderr.mean() / math.sqrt(truth @ truth)
     assert gain == pytest.approx(1, abs=noise)
     # Mutant: a server that forgets to turn what it reads by the public signs finds nothing.

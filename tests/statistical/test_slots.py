@@ -49,9 +49,9 @@ def misfit(odds, mechanism, values, rng, client=None):
     ids, worst = np.arange(len(values), dtype=np.uint64), 0.0
     batch = VectorBatch.of([SparseVector(ids, values)] * SAMPLES)
     for seed in (1, 2, 77):
-        law = mechanism.law(values, mechanism.outcome_of(seed, ids))
+        law = mechanism.law.probabilities(values, mechanism.law.outcome_of(seed, ids))
         fields = (client or mechanism).randomize(batch, np.full(SAMPLES, seed, np.uint64), rng)
-        counts = np.bincount(mechanism.report_number(fields, seed), minlength=len(law))
+        counts = np.bincount(mechanism.law.report_number(fields, seed), minlength=len(law))
         worst = max(worst, odds.misfit(counts, law))
     return worst
 
@@ -113,7 +113,7 @@ def n_mse(mechanism, reader, vectors, runs, seed):
     found = []
     for run in range(runs):
         sources = (seeded(seed, f"{part}/{run}") for part in ("public", "secret"))
-        totals = mechanism.simulated_totals(vectors, ids, *sources)
+        totals = mechanism.simulation.totals(vectors, ids, *sources)
         found.append(count * float(((totals * reader.scale / count - truth) ** 2).mean()))
     return np.array(found)
 
@@ -136,7 +136,7 @@ def expected(mechanism, vectors):
     each = len(vectors) * mechanism.plan.universe.size
     size, square = np.abs(vectors.values).sum() / each, (vectors.values**2).sum() / each
     more = mechanism.slots / mechanism.plan.sparsity * (sum(mechanism.chances) - 1 / mechanism.bins)
-    return mechanism.predicted_variance(0.0) + more * mechanism.scale**2 * size - square
+    return mechanism.forecast.variance(0.0) + more * mechanism.scale**2 * size - square
 
 
 ERRORS = {
@@ -156,7 +156,7 @@ def test_n_mse_is_as_predicted(case, generator, seed, default_seed, odds):
     vectors, runs = made_up(generator, mechanism, 400), 25
     found = n_mse(mechanism, mechanism, vectors, runs, seed)
     predicted = expected(mechanism, vectors)
-    assert predicted == pytest.approx(mechanism.predicted_variance(0.0), rel=0.05)
+    assert predicted == pytest.approx(mechanism.forecast.variance(0.0), rel=0.05)
     gap = abs(found.mean() / predicted - 1)
     limit = odds.z() * math.sqrt(2 / (100 * runs))
     assert gap <= limit, f"n·MSE {found.mean():.2f}, predicted {predicted:.2f}"
@@ -177,7 +177,7 @@ def test_clothing_shows_the_paper_s_error(name, records, seed, default_seed, odd
     vectors = cut(records, 6, np.random.default_rng(seed))[0].padded(47_958)
     runs = 10
     found = n_mse(mechanism, mechanism, vectors, runs, seed)
-    predicted = mechanism.predicted_variance(0.0)
+    predicted = mechanism.forecast.variance(0.0)
     assert predicted == pytest.approx({"k-fold": 6, "sampling": 36}[name] * 4.6827, rel=1e-3)
     gap, limit = abs(found.mean() / predicted - 1), odds.z() * math.sqrt(2 / (1_378 * runs))
     assert gap <= limit

@@ -6,6 +6,7 @@ process draws from the seed of this run, so that it is wrong again or never.
 
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -210,10 +211,13 @@ def test_a_cut_to_k_added_to_the_design_of_retrieval_is_caught():
     def make(plan):
         sound = make_mechanism(plan)
 
-        class Mutant(type(sound)):
-            def law(self, values, outcome):
+        class Cut(type(sound.law)):
+            def probabilities(self, values, outcome):
                 k = self.plan.sparsity
-                return super().law(values[:k], outcome[:k])
+                return super().probabilities(values[:k], outcome[:k])
+
+        class Mutant(type(sound)):
+            law = cached_property(Cut)
 
         return Mutant(**{name: getattr(sound, name) for name in sound.__dataclass_fields__})
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,12 +38,13 @@ from faintly.core import (
 )
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.forecast import Forecast
+from faintly.mechanisms.law import Law, SmallCase
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.rounding import round_values
-from faintly.mechanisms.simulation import BLOCK, by_value, mean_square, means_at
+from faintly.mechanisms.simulation import BLOCK, Simulation, by_value, mean_square, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly_baselines.alp import estimate, simulation
@@ -62,12 +63,131 @@ WORD_BITS = 32
 READ_BITS = 2**24  # of reports unpacked at once, a byte each
 
 
+class AlpForecast(Forecast):
+    """Mean and variance of one level, from the law of its columns."""
+
+    mechanism: "Alp"
+
+    def variance(self, mean_square: float) -> float:
+        """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
+        return estimate.moments(self.mechanism.shape, 0.0, mean_square)[1]
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var about the biased mean, taking the bias as proportional to the value."""
+        others = mean_square(vectors)
+        quiet = self.variance(others)
+        mean, loud = estimate.moments(self.mechanism.shape, 1.0, max(0.0, others - 1))
+        more = by_value(lambda v: (loud - quiet) * np.abs(v) - (mean * v) ** 2, vectors)
+        return quiet + means_at(vectors, more, ids)
+
+    def worst_variance(self) -> float:
+        """Return the mean square at a key that nobody, or everyone, holds."""
+        k = self.plan.sparsity
+        return max(self.variance(k), estimate.moments(self.mechanism.shape, 1.0, k - 1)[1])
+
+    def relative_bias(self) -> float:
+        """Return how much too small the mean of a value of 1 is, for clients with k items."""
+        return abs(1 - estimate.moments(self.mechanism.shape, 1.0, self.plan.sparsity - 1)[0])
+
+    def influence(self) -> float:
+        """Return the highest level that a report can claim, in units of the values."""
+        return self.mechanism.columns * ONE / self.mechanism.level
+
+
+class AlpLaw(Law):
+    """Bits are independent, given where the items fall and what they are rounded to."""
+
+    mechanism: "Alp"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield two rows with this plan's own coin and level, and few enough items to enumerate."""
+        mechanism = self.mechanism
+        made = self.small(sparsity=1, options={"rows": 2})
+        assert isinstance(made, Alp)
+        case = replace(made, level=mechanism.level, columns=mechanism.columns, flip=mechanism.flip)
+        if mechanism.columns == 1:
+            yield SmallCase(case, items=3)
+        else:
+            # Rows of two parts in every column make 4^m outcomes for each item.
+            yield SmallCase(case, (-1.0, 0.0, 1.0), items=2 if mechanism.columns < 4 else 1)
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """Yield every row of every item, part and column."""
+        one = list(itertools.product(range(self.mechanism.rows), repeat=2 * self.mechanism.columns))
+        yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, ...], ...]:
+        """Return the rows of each id under a seed: those of + first, then those of -."""
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        words = kernels.hash_words(seeds, ids, hashing.BIN, 2 * self.mechanism.columns)
+        return tuple(tuple(row) for row in hashing.scale_to(words, self.mechanism.rows).tolist())
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report, over all roundings."""
+        mechanism = self.mechanism
+        size, turned = mechanism.rows * mechanism.columns, mechanism.flip / noise.FULL
+        options = [list(self._rounded(value)) for value in values]
+        chances: dict[int, float] = {}
+        for rounded in itertools.product(*options):
+            bits, chance = 0, 1.0
+            for (reached, odds), value, place in zip(rounded, values, outcome, strict=True):
+                chance *= odds
+                part = place[mechanism.columns :] if value < 0 else place[: mechanism.columns]
+                for column in range(reached):
+                    bits |= 1 << (column * mechanism.rows + part[column])
+            chances[bits] = chances.get(bits, 0.0) + chance
+        apart = np.bitwise_count(np.arange(2**size)[:, None] ^ np.array(list(chances)))
+        near = turned ** np.arange(size + 1.0) * (1 - turned) ** np.arange(size, -1.0, -1.0)
+        return near[apart] @ np.array(list(chances.values()))
+
+    def _rounded(self, value: float) -> Iterator[tuple[int, float]]:
+        """Yield both levels that a value may be rounded to, with their odds.
+
+        Rounding to the grid first does not change them where a whole level lies on the grid.
+        """
+        exact = Fraction(abs(value)) * self.mechanism.level / ONE
+        low = math.floor(exact)
+        for reached, odds in ((low, 1 - (exact - low)), (low + 1, exact - low)):
+            if odds:
+                yield reached, float(odds)
+
+
+class AlpSimulation(Simulation):
+    """Sums that are drawn for groups of like clients."""
+
+    mechanism: "Alp"
+
+    @property
+    def draws_sum(self) -> bool:
+        """Return True: reading costs far more than drawing."""
+        return True
+
+    def totals(
+        self,
+        vectors: VectorBatch,
+        ids: IdArray,
+        public: Rng,  # noqa: ARG002
+        secret: Rng,
+    ) -> IntArray:
+        """Return integers with the law of `read` at each key, drawn for groups of like clients.
+
+        Reading takes time proportional to reports times keys, far more than making them.
+        `simulation.py` says what is exact.
+        """
+        levels = self.mechanism.levels(vectors, secret)
+        source = simulation_source(secret)
+        return simulation.draw_totals(self.mechanism.shape, vectors, levels, ids, source)
+
+
 @register("alp")
 @dataclass(frozen=True, kw_only=True)
 class Alp(Mechanism):
     """Bits in rows and columns, each flipped by a coin."""
 
-    baseline = True
+    baseline: ClassVar[bool] = True
+    forecast = cached_property(AlpForecast)
+    law = cached_property(AlpLaw)
+    simulation = cached_property(AlpSimulation)
 
     plan: Plan
     rows: int
@@ -146,7 +266,7 @@ class Alp(Mechanism):
         Privacy: any change of one item, pure, for every seed and any number of items. The caller
         draws `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        levels = self._levels(vectors, rng)
+        levels = self.levels(vectors, rng)
         place = self._places(hash_seeds[vectors.owners], vectors.indices, levels < 0)
         size = self.rows * self.columns
         bits = np.zeros((len(vectors), size), dtype=bool)
@@ -156,7 +276,7 @@ class Alp(Mechanism):
         bits ^= rng.words(bits.size).reshape(bits.shape) < self.flip
         return self._packed(bits)
 
-    def _levels(self, vectors: VectorBatch, rng: Rng) -> AnyArray:
+    def levels(self, vectors: VectorBatch, rng: Rng) -> AnyArray:
         """Return the level that each row is rounded to, with the sign of its value."""
         fine = round_values(vectors.values, STEPS, rng)
         words = rng.words(len(fine))
@@ -209,111 +329,15 @@ class Alp(Mechanism):
             total += sign * int(counts @ self._said[0])
         return total
 
-    @property
-    def draws_sum(self) -> bool:
-        """Return True: reading costs far more than drawing."""
-        return True
-
-    def simulated_totals(
-        self,
-        vectors: VectorBatch,
-        ids: IdArray,
-        public: Rng,  # noqa: ARG002
-        secret: Rng,
-    ) -> IntArray:
-        """Return integers with the law of `read` at each key, drawn for groups of like clients.
-
-        Reading takes time proportional to reports times keys, far more than making them.
-        `simulation.py` says what is exact.
-        """
-        levels = self._levels(vectors, secret)
-        source = simulation_source(secret)
-        return simulation.draw_totals(self._shape, vectors, levels, ids, source)
-
     @cached_property
-    def _shape(self) -> estimate.Shape:
+    def shape(self) -> estimate.Shape:
         return estimate.Shape(self.rows, self.columns, self.level / ONE, self.flip / noise.FULL)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: at a key nobody holds, or the largest there can be."""
         k = self.plan.sparsity
-        known = self.predicted_variance(k) if ids is None else self.worst_variance()
+        known = self.forecast.variance(k) if ids is None else self.forecast.worst_variance()
         return np.full(len(means), known)
-
-    def predicted_variance(self, mean_square: float) -> float:
-        """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
-        return estimate.moments(self._shape, 0.0, mean_square)[1]
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var about the biased mean, taking the bias as proportional to the value."""
-        others = mean_square(vectors)
-        quiet = self.predicted_variance(others)
-        mean, loud = estimate.moments(self._shape, 1.0, max(0.0, others - 1))
-        more = by_value(lambda v: (loud - quiet) * np.abs(v) - (mean * v) ** 2, vectors)
-        return quiet + means_at(vectors, more, ids)
-
-    def worst_variance(self) -> float:
-        """Return the mean square at a key that nobody, or everyone, holds."""
-        k = self.plan.sparsity
-        return max(self.predicted_variance(k), estimate.moments(self._shape, 1.0, k - 1)[1])
-
-    def relative_bias(self) -> float:
-        """Return how much too small the mean of a value of 1 is, for clients with k items."""
-        return abs(1 - estimate.moments(self._shape, 1.0, self.plan.sparsity - 1)[0])
-
-    def influence(self) -> float:
-        """Return the highest level that a report can claim, in units of the values."""
-        return self.columns * ONE / self.level
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield two rows with this plan's own coin and level, and few enough items to enumerate."""
-        made = self.small(sparsity=1, options={"rows": 2})
-        assert isinstance(made, Alp)
-        case = replace(made, level=self.level, columns=self.columns, flip=self.flip)
-        if self.columns == 1:
-            yield SmallCase(case, items=3)
-        else:
-            # Rows of two parts in every column make 4^m outcomes for each item.
-            yield SmallCase(case, (-1.0, 0.0, 1.0), items=2 if self.columns < 4 else 1)
-
-    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-        """Yield every row of every item, part and column."""
-        one = list(itertools.product(range(self.rows), repeat=2 * self.columns))
-        yield from itertools.product(one, repeat=items)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each id under a seed: those of + first, then those of -."""
-        seeds = np.full(len(ids), seed, dtype=np.uint64)
-        words = kernels.hash_words(seeds, ids, hashing.BIN, 2 * self.columns)
-        return tuple(tuple(row) for row in hashing.scale_to(words, self.rows).tolist())
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every report, over all roundings."""
-        size, turned = self.rows * self.columns, self.flip / noise.FULL
-        options = [list(self._rounded(value)) for value in values]
-        chances: dict[int, float] = {}
-        for rounded in itertools.product(*options):
-            bits, chance = 0, 1.0
-            for (reached, odds), value, place in zip(rounded, values, outcome, strict=True):
-                chance *= odds
-                part = place[self.columns :] if value < 0 else place[: self.columns]
-                for column in range(reached):
-                    bits |= 1 << (column * self.rows + part[column])
-            chances[bits] = chances.get(bits, 0.0) + chance
-        apart = np.bitwise_count(np.arange(2**size)[:, None] ^ np.array(list(chances)))
-        near = turned ** np.arange(size + 1.0) * (1 - turned) ** np.arange(size, -1.0, -1.0)
-        return near[apart] @ np.array(list(chances.values()))
-
-    def _rounded(self, value: float) -> Iterator[tuple[int, float]]:
-        """Yield both levels that a value may be rounded to, with their odds.
-
-        Rounding to the grid first does not change them where a whole level lies on the grid.
-        """
-        exact = Fraction(abs(value)) * self.level / ONE
-        low = math.floor(exact)
-        for reached, odds in ((low, 1 - (exact - low)), (low + 1, exact - low)):
-            if odds:
-                yield reached, float(odds)
 
 
 def _ratio(flip: int, level: int) -> Fraction:

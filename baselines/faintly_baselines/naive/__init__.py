@@ -33,13 +33,15 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan
+from faintly.mechanisms import Mechanism, simulation
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms import simulation
-from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.coordinates import FAMILY, Coordinates, joint_law
+from faintly.mechanisms.coordinates import FAMILY, CoordinatesLaw, joint_law
+from faintly.mechanisms.forecast import Forecast
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.rounding import round_values
+from faintly.mechanisms.simulation import Simulation
 from faintly.primitives.entropy import Rng
 from faintly_baselines.naive.noise import KINDS, Noise, Response
 from faintly_baselines.unhashed import largest_variance, simulation_source
@@ -50,12 +52,115 @@ DRAWS = 2**20  # noise drawn at once when bulk encoding
 SMALL_REPORTS = 2**16  # possible reports of an enumerated case
 
 
+class NaiveForecast(Forecast):
+    """Noise and rounding, the same at every key."""
+
+    mechanism: "Naive"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return the variance of the noise, which does not depend on what clients hold."""
+        return self.mechanism.noise.variance * self.mechanism.scale**2
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise and rounding; in randomized response, rounding is part of the noise."""
+        if isinstance(self.mechanism.noise, Response):
+            return super().variances(vectors, ids)
+        rounding = simulation.rounding_variance(vectors, self.mechanism.noise.steps)
+        return self.variance(0.0) + simulation.means_at(vectors, rounding, ids)
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return how much more often a held key is answered for, by randomized response."""
+        return self.mechanism.scale if isinstance(self.mechanism.noise, Response) else 0.0
+
+    def worst_variance(self) -> float:
+        """Return n·Var half a step off the grid or, of randomized response, at the worst value."""
+        mechanism = self.mechanism
+        if not isinstance(mechanism.noise, Response):
+            return (mechanism.noise.variance + 0.25) * mechanism.scale**2
+        return largest_variance(self.variance(0.0), mechanism.scale)
+
+    def influence(self) -> float:
+        return self.mechanism.noise.range * self.mechanism.scale
+
+
+class NaiveLaw(CoordinatesLaw):
+    """Coordinates are independent."""
+
+    mechanism: "Naive"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield one, two and three keys where reports stay few enough.
+
+        At user level there are as many keys as items are allowed.
+        """
+        mechanism = self.mechanism
+        user = isinstance(self.plan.unit, UserLevel)
+        options: dict[str, Any] = {"noise": mechanism.noise.kind}
+        if mechanism.noise.kind == "laplace":
+            options["steps"] = min(mechanism.noise.steps, 2)
+        # With a delta the range is seldom exceeded, or the tails that tell inputs apart are lost.
+        wide: dict[str, Any] = {"failure": 1e-9} if self.plan.budget.delta else {}
+        for keys in (1, 2, 3):
+            universe, sparsity = Universe.indexed(keys), keys if user else 1
+            if isinstance(self.plan.unit, WithinL1):
+                wide["unit"] = WithinL1(min(self.plan.unit.distance, 2.0 * sparsity))
+            case = self.small(universe=universe, sparsity=sparsity, options=options, **wide)
+            if case.layout.limits[0] ** keys <= SMALL_REPORTS or keys == 1:
+                yield SmallCase(case, (-1.0, 0.0, 0.25, 1.0), items=keys)
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report: coordinates are independent."""
+        return joint_law(self.coordinate_law, self.mechanism.keys, values, outcome)
+
+    def coordinate_law(self, value: float) -> FloatArray:
+        """Return the law of what a report says about a key of this value."""
+        mechanism = self.mechanism
+        size = abs(value) * mechanism.noise.steps
+        low, sign = int(size), -1 if value < 0 else 1
+        up = size - low
+        law = (1 - up) * mechanism.noise.law(sign * low)
+        return law + up * mechanism.noise.law(sign * (low + 1)) if up else law
+
+
+class NaiveSimulation(Simulation):
+    """The noise of all clients, drawn as one sum."""
+
+    mechanism: "Naive"
+
+    @property
+    def draws_sum(self) -> bool:
+        """Return True: a report is as long as the universe."""
+        return True
+
+    def totals(
+        self,
+        vectors: VectorBatch,
+        ids: IdArray,
+        public: Rng,  # noqa: ARG002  # reports carry no seed
+        secret: Rng,
+    ) -> IntArray:
+        """Return integers with the law of `read`: the noise of all clients is drawn as one sum.
+
+        The limits of a report are ignored: n·d draws exceed them with the plan's failure/10.
+        """
+        mechanism = self.mechanism
+        rounded = mechanism.rounded(vectors, secret)
+        source = simulation_source(secret)
+        place = vectors.indices.view(np.int64)  # below the size of the universe
+        return mechanism.noise.totals(rounded, place, mechanism.keys, len(vectors), source)[ids]
+
+
 @register("naive")
 @dataclass(frozen=True, kw_only=True)
-class Naive(Coordinates):
+class Naive(Mechanism):
     """A noisy integer for each key of the universe."""
 
     baseline: ClassVar[bool] = True
+    forecast = cached_property(NaiveForecast)
+    law = cached_property(NaiveLaw)
+    simulation = cached_property(NaiveSimulation)
+
     plan: Plan
     noise: Noise
 
@@ -132,7 +237,7 @@ class Naive(Coordinates):
         Privacy: the plan's unit within its budget; at user level a vector of more than k items
         is refused before any noise is drawn, at the others any number is covered.
         """
-        rounded = self._rounded(vectors, rng)
+        rounded = self.rounded(vectors, rng)
         out = np.empty((len(vectors), self.keys), dtype=np.uint32)
         size = max(1, DRAWS // self.keys)
         for start in range(0, len(vectors), size):
@@ -144,8 +249,9 @@ class Naive(Coordinates):
             out[start : start + size] = said.reshape(-1, self.keys)
         return out
 
-    def _rounded(self, vectors: VectorBatch, rng: Rng) -> NarrowArray:
-        self._check_items(vectors.lengths.max(initial=0))
+    def rounded(self, vectors: VectorBatch, rng: Rng) -> NarrowArray:
+        """Return the values in grid steps, of no more items than the theorem allows."""
+        self.check_items(vectors.lengths.max(initial=0))
         return round_values(vectors.values, self.noise.steps, rng)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -153,96 +259,19 @@ class Naive(Coordinates):
         columns = ids.astype(np.int64)
         return batch.fields.sum(axis=0, dtype=np.int64)[columns] - len(batch) * self.noise.range
 
-    @property
-    def draws_sum(self) -> bool:
-        """Return True: a report is as long as the universe."""
-        return True
-
-    def simulated_totals(
-        self,
-        vectors: VectorBatch,
-        ids: IdArray,
-        public: Rng,  # noqa: ARG002  # reports carry no seed
-        secret: Rng,
-    ) -> IntArray:
-        """Return integers with the law of `read`: the noise of all clients is drawn as one sum.
-
-        The limits of a report are ignored: n·d draws exceed them with the plan's failure/10.
-        """
-        rounded = self._rounded(vectors, secret)
-        source = simulation_source(secret)
-        place = vectors.indices.view(np.int64)  # below the size of the universe
-        return self.noise.totals(rounded, place, self.keys, len(vectors), source)[ids]
-
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the noise and, where the key may be held, the largest rounding.
 
         The second moment of randomized response is counted in the reports.
         """
         if ids is None:
-            return np.full(len(means), self.predicted_variance(0.0))
+            return np.full(len(means), self.forecast.variance(0.0))
         if not isinstance(self.noise, Response):
-            return np.full(len(means), self.worst_variance())
+            return np.full(len(means), self.forecast.worst_variance())
         assert sketch.fields is not None
         answered = (sketch.fields[:, ids.astype(np.int64)] != self.noise.range).mean(axis=0)
         square = np.maximum(answered, self.noise.variance) * self.scale**2
         return square - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return the variance of the noise, which does not depend on what clients hold."""
-        return self.noise.variance * self.scale**2
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return noise and rounding; in randomized response, rounding is part of the noise."""
-        if isinstance(self.noise, Response):
-            return super().predicted_variances(vectors, ids)
-        rounding = simulation.rounding_variance(vectors, self.noise.steps)
-        return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
-
-    @property
-    def held_excess_moment(self) -> float:
-        """Return how much more often a held key is answered for, by randomized response."""
-        return self.scale if isinstance(self.noise, Response) else 0.0
-
-    def worst_variance(self) -> float:
-        """Return n·Var half a step off the grid or, of randomized response, at the worst value."""
-        if not isinstance(self.noise, Response):
-            return (self.noise.variance + 0.25) * self.scale**2
-        return largest_variance(self.predicted_variance(0.0), self.scale)
-
-    def influence(self) -> float:
-        return self.noise.range * self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield one, two and three keys where reports stay few enough.
-
-        At user level there are as many keys as items are allowed.
-        """
-        user = isinstance(self.plan.unit, UserLevel)
-        options: dict[str, Any] = {"noise": self.noise.kind}
-        if self.noise.kind == "laplace":
-            options["steps"] = min(self.noise.steps, 2)
-        # With a delta the range is seldom exceeded, or the tails that tell inputs apart are lost.
-        wide: dict[str, Any] = {"failure": 1e-9} if self.plan.budget.delta else {}
-        for keys in (1, 2, 3):
-            universe, sparsity = Universe.indexed(keys), keys if user else 1
-            if isinstance(self.plan.unit, WithinL1):
-                wide["unit"] = WithinL1(min(self.plan.unit.distance, 2.0 * sparsity))
-            case = self.small(universe=universe, sparsity=sparsity, options=options, **wide)
-            if case.layout.limits[0] ** keys <= SMALL_REPORTS or keys == 1:
-                yield SmallCase(case, (-1.0, 0.0, 0.25, 1.0), items=keys)
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every report: coordinates are independent."""
-        return joint_law(self.coordinate_law, self.keys, values, outcome)
-
-    def coordinate_law(self, value: float) -> FloatArray:
-        """Return the law of what a report says about a key of this value."""
-        size = abs(value) * self.noise.steps
-        low, sign = int(size), -1 if value < 0 else 1
-        up = size - low
-        law = (1 - up) * self.noise.law(sign * low)
-        return law + up * self.noise.law(sign * (low + 1)) if up else law
 
 
 def _keys(universe: Universe) -> int:

@@ -30,7 +30,7 @@ from faintly.core import (
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import gaussian as analytic
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Request
+from faintly.mechanisms.request import Request
 from faintly.primitives import gaussian, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL

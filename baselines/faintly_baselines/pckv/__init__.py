@@ -34,10 +34,12 @@ from faintly.core.plan import MAX_SPARSITY
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.coordinates import CoordinatesLaw
+from faintly.mechanisms.forecast import Forecast
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
-from faintly.mechanisms.simulation import means_at, sums_at
+from faintly.mechanisms.request import Calibrated, Request
+from faintly.mechanisms.simulation import Simulation, means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -62,10 +64,137 @@ class Sampled(NamedTuple):
     signs: IntArray
 
 
+class PckvForecast(Forecast):
+    """How often a key shows, by the odds of the form."""
+
+    mechanism: "Pckv"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        return self.mechanism.odds.shown[0] * self.mechanism.scale**2
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at keys that some hold, which show more often."""
+        mechanism = self.mechanism
+        padding = mechanism.odds.padding
+        kept = np.repeat(padding / np.maximum(vectors.lengths, padding), vectors.lengths)
+        absent, held = mechanism.odds.shown
+        shown = absent + means_at(vectors, kept * (held - absent), ids)
+        return shown * mechanism.scale**2 - means_at(vectors, (kept * vectors.values) ** 2, ids)
+
+    def worst_variance(self) -> float:
+        """Return n·Var at a key that everyone holds with a tiny value."""
+        return max(self.mechanism.odds.shown) * self.mechanism.scale**2
+
+    def relative_bias(self) -> float:
+        """Return 1 - ℓ/k: with fewer places than items, an item is sampled too rarely."""
+        return max(0.0, 1 - self.mechanism.odds.padding / self.plan.sparsity)
+
+    def influence(self) -> float:
+        return self.mechanism.scale
+
+
+class PckvLaw(CoordinatesLaw):
+    """The mean over all places that may be sampled."""
+
+    mechanism: "Pckv"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield four keys, with up to two items more than planned."""
+        few, options = Universe.indexed(4), {"form": self.mechanism.odds.form}
+        yield SmallCase(self.small(sparsity=1, universe=few, options=options), items=3)
+        yield SmallCase(
+            self.small(sparsity=2, universe=few, options=options), (-1.0, 0.0, 0.5, 1.0), 4
+        )
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report, over all samples."""
+        mechanism = self.mechanism
+        padding = mechanism.odds.padding
+        places = max(len(values), padding)
+        single = self.grr_law if mechanism.odds.form == "grr" else self.ue_law
+        padded = [(mechanism.keys + dummy, 0.0) for dummy in range(padding)]
+        spare = (places - len(values)) / places / padding
+        law = sum(
+            (single(key, value) / places for key, value in zip(outcome, values, strict=True)),
+            start=np.zeros(1),
+        )
+        return law + sum((single(key, value) * spare for key, value in padded), start=np.zeros(1))
+
+    def grr_law(self, key: int, value: float) -> FloatArray:
+        """Return the law of (key, sign) where this pair was sampled."""
+        mechanism = self.mechanism
+        a, b = float(mechanism.odds.a), float(mechanism.odds.b)
+        attenuation = float(2 * mechanism.odds.p - 1)
+        law = np.full((mechanism.keys + mechanism.odds.padding, 2), b / 2)
+        law[key] = a * (1 + value * attenuation) / 2, a * (1 - value * attenuation) / 2
+        return law.ravel()
+
+    def ue_law(self, key: int, value: float) -> FloatArray:
+        """Return the law of all answers where this pair was sampled."""
+        mechanism = self.mechanism
+        a, b = float(mechanism.odds.a), float(mechanism.odds.b)
+        attenuation = float(2 * mechanism.odds.p - 1)
+        joint = np.ones(1)
+        for other in range(mechanism.keys):
+            one = np.array([1 - b, b / 2, b / 2])
+            if other == key:
+                one = np.array(
+                    [1 - a, a * (1 + value * attenuation) / 2, a * (1 - value * attenuation) / 2]
+                )
+            joint = np.outer(joint, one).ravel()
+        return joint
+
+
+class PckvSimulation(Simulation):
+    """Sums of coins, drawn as binomials."""
+
+    mechanism: "Pckv"
+
+    @property
+    def draws_sum(self) -> bool:
+        """Return whether a report answers for every key."""
+        return self.mechanism.odds.form == "ue"
+
+    def totals(self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng) -> IntArray:
+        """Return integers with the law of `read`; of ue, sums of coins drawn as binomials.
+
+        Given what each client sampled, answers to different keys and of different clients are
+        independent. So the number of answers of each sign is drawn.
+        """
+        if self.mechanism.odds.form == "grr":
+            return super().totals(vectors, ids, public, secret)
+        # A key that is asked twice gets one answer; keys are drawn in the order of asking.
+        places = {key: place for place, key in enumerate(dict.fromkeys(ids.tolist()))}
+        asked = np.fromiter(places, dtype=np.uint64, count=len(places))
+        sampled = self.mechanism.sample(vectors, secret)
+        totals = self._draw_totals(sampled, asked, len(vectors), secret)
+        return totals[[places[key] for key in ids.tolist()]]
+
+    def _draw_totals(self, sampled: Sampled, ids: IdArray, clients: int, secret: Rng) -> IntArray:
+        """Return the totals of ue at different ids, given what each client has sampled."""
+        mechanism = self.mechanism
+        source = plain.simulation_source(secret)
+        totals = np.zeros(len(ids), dtype=np.int64)
+        others = np.full(len(ids), clients)
+        for sign in (1, -1):
+            mine = (sampled.signs == sign).astype(np.int64)
+            holders = sums_at(sampled.keys, mine, ids)
+            shown = source.binomial(holders, mechanism.odds.keep / noise.FULL)
+            true = source.binomial(shown, mechanism.odds.sign / noise.FULL)
+            totals += sign * (2 * true - shown)
+            others -= holders
+        shown = source.binomial(others, mechanism.odds.other / noise.FULL)
+        return totals + 2 * source.binomial(shown, 0.5) - shown
+
+
 @register("pckv")
 @dataclass(frozen=True, kw_only=True)
 class Pckv(Unhashed):
     """One of the padded items: its key and sign, under the odds of a form."""
+
+    forecast = cached_property(PckvForecast)
+    law = cached_property(PckvLaw)
+    simulation = cached_property(PckvSimulation)
 
     plan: Plan
     odds: Odds
@@ -137,7 +266,7 @@ class Pckv(Unhashed):
 
         Privacy: any change of the whole vector, pure, for any number of items.
         """
-        sampled = self._sample(vectors, rng)
+        sampled = self.sample(vectors, rng)
         if self.odds.form == "grr":
             return self._respond(sampled, rng)
         out = np.empty((len(vectors), self.keys), dtype=np.uint32)
@@ -147,7 +276,7 @@ class Pckv(Unhashed):
             out[part] = self._answer(Sampled(sampled.keys[part], sampled.signs[part]), rng)
         return out
 
-    def _sample(self, vectors: VectorBatch, rng: Rng) -> Sampled:
+    def sample(self, vectors: VectorBatch, rng: Rng) -> Sampled:
         """Return one place of max(m, ℓ) for each client: an item of its own, or a dummy."""
         lengths, padding = vectors.lengths, self.odds.padding
         place = uniform_below(np.maximum(lengths, padding), rng)
@@ -190,43 +319,6 @@ class Pckv(Unhashed):
         answers = batch.fields[:, ids.astype(np.int64)]
         return (answers == 1).sum(axis=0) - (answers == 2).sum(axis=0)
 
-    @property
-    def draws_sum(self) -> bool:
-        """Return whether a report answers for every key."""
-        return self.odds.form == "ue"
-
-    def simulated_totals(
-        self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
-    ) -> IntArray:
-        """Return integers with the law of `read`; of ue, sums of coins drawn as binomials.
-
-        Given what each client sampled, answers to different keys and of different clients are
-        independent. So the number of answers of each sign is drawn.
-        """
-        if self.odds.form == "grr":
-            return super().simulated_totals(vectors, ids, public, secret)
-        # A key that is asked twice gets one answer; keys are drawn in the order of asking.
-        places = {key: place for place, key in enumerate(dict.fromkeys(ids.tolist()))}
-        asked = np.fromiter(places, dtype=np.uint64, count=len(places))
-        sampled = self._sample(vectors, secret)
-        totals = self._draw_totals(sampled, asked, len(vectors), secret)
-        return totals[[places[key] for key in ids.tolist()]]
-
-    def _draw_totals(self, sampled: Sampled, ids: IdArray, clients: int, secret: Rng) -> IntArray:
-        """Return the totals of ue at different ids, given what each client has sampled."""
-        source = plain.simulation_source(secret)
-        totals = np.zeros(len(ids), dtype=np.int64)
-        others = np.full(len(ids), clients)
-        for sign in (1, -1):
-            mine = (sampled.signs == sign).astype(np.int64)
-            holders = sums_at(sampled.keys, mine, ids)
-            shown = source.binomial(holders, self.odds.keep / noise.FULL)
-            true = source.binomial(shown, self.odds.sign / noise.FULL)
-            totals += sign * (2 * true - shown)
-            others -= holders
-        shown = source.binomial(others, self.odds.other / noise.FULL)
-        return totals + 2 * source.binomial(shown, 0.5) - shown
-
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: how often a key shows, scaled, less the squared mean.
 
@@ -242,69 +334,6 @@ class Pckv(Unhashed):
         if self.odds.form == "grr":
             return sums_at(fields[:, 0], np.ones(len(fields), dtype=np.int64), ids)
         return np.count_nonzero(fields[:, ids.astype(np.int64)], axis=0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return self.odds.shown[0] * self.scale**2
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at keys that some hold, which show more often."""
-        padding = self.odds.padding
-        kept = np.repeat(padding / np.maximum(vectors.lengths, padding), vectors.lengths)
-        absent, held = self.odds.shown
-        shown = absent + means_at(vectors, kept * (held - absent), ids)
-        return shown * self.scale**2 - means_at(vectors, (kept * vectors.values) ** 2, ids)
-
-    def worst_variance(self) -> float:
-        """Return n·Var at a key that everyone holds with a tiny value."""
-        return max(self.odds.shown) * self.scale**2
-
-    def relative_bias(self) -> float:
-        """Return 1 - ℓ/k: with fewer places than items, an item is sampled too rarely."""
-        return max(0.0, 1 - self.odds.padding / self.plan.sparsity)
-
-    def influence(self) -> float:
-        return self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield four keys, with up to two items more than planned."""
-        few, options = Universe.indexed(4), {"form": self.odds.form}
-        yield SmallCase(self.small(sparsity=1, universe=few, options=options), items=3)
-        yield SmallCase(
-            self.small(sparsity=2, universe=few, options=options), (-1.0, 0.0, 0.5, 1.0), 4
-        )
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every report, over all samples."""
-        padding = self.odds.padding
-        places = max(len(values), padding)
-        single = self._grr_law if self.odds.form == "grr" else self._ue_law
-        padded = [(self.keys + dummy, 0.0) for dummy in range(padding)]
-        spare = (places - len(values)) / places / padding
-        law = sum(
-            (single(key, value) / places for key, value in zip(outcome, values, strict=True)),
-            start=np.zeros(1),
-        )
-        return law + sum((single(key, value) * spare for key, value in padded), start=np.zeros(1))
-
-    def _grr_law(self, key: int, value: float) -> FloatArray:
-        """Return the law of (key, sign) where this pair was sampled."""
-        a, b, attenuation = float(self.odds.a), float(self.odds.b), float(2 * self.odds.p - 1)
-        law = np.full((self.keys + self.odds.padding, 2), b / 2)
-        law[key] = a * (1 + value * attenuation) / 2, a * (1 - value * attenuation) / 2
-        return law.ravel()
-
-    def _ue_law(self, key: int, value: float) -> FloatArray:
-        """Return the law of all answers where this pair was sampled."""
-        a, b, attenuation = float(self.odds.a), float(self.odds.b), float(2 * self.odds.p - 1)
-        joint = np.ones(1)
-        for other in range(self.keys):
-            one = np.array([1 - b, b / 2, b / 2])
-            if other == key:
-                one = np.array(
-                    [1 - a, a * (1 + value * attenuation) / 2, a * (1 - value * attenuation) / 2]
-                )
-            joint = np.outer(joint, one).ravel()
-        return joint
 
 
 def _check_keys(form: str, size: int) -> None:

@@ -30,9 +30,9 @@ from faintly.core import (
     WordArray,
 )
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import Calibrated, Request, SmallCase
+from faintly.mechanisms import Calibrated, Forecast, Mechanism, Request, SmallCase
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.coordinates import FAMILY, Coordinates
+from faintly.mechanisms.coordinates import FAMILY, CoordinatesLaw
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import sums_at
 from faintly.primitives.choice import uniform_below
@@ -43,10 +43,45 @@ from faintly.primitives.rounding import bernoulli
 THEOREM = "one_key.proof.md, Theorem 1 (one bit, whose odds stay between two bounds)"
 
 
+class OneKeyForecast(Forecast):
+    """One key of d is answered for."""
+
+    mechanism: "OneKey"
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return d/(2P-1)²: n·Var at a key nobody holds."""
+        return self.mechanism.keys / self.mechanism.mean_sign**2
+
+    def influence(self) -> float:
+        """Return the most that one report can say about its key."""
+        return self.mechanism.scale
+
+
+class OneKeyLaw(CoordinatesLaw):
+    """The key is uniform, then comes the sign."""
+
+    mechanism: "OneKey"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield four keys, with up to two items more than planned."""
+        yield SmallCase(self.small(sparsity=1, universe=Universe.indexed(4)), items=3)
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every (key, bit)."""
+        mechanism = self.mechanism
+        truth = np.zeros(mechanism.keys)
+        truth[list(outcome)] = values
+        plus = (1 + truth * mechanism.mean_sign) / 2
+        return np.stack([plus, 1 - plus], axis=1).ravel() / mechanism.keys
+
+
 @register("one-key")
 @dataclass(frozen=True, kw_only=True)
-class OneKey(Coordinates):
+class OneKey(Mechanism):
     """Public parameters of one collection; both sides hold the same object."""
+
+    forecast = cached_property(OneKeyForecast)
+    law = cached_property(OneKeyLaw)
 
     plan: Plan
     threshold: int  # how often the sign is the true one, out of 2^32
@@ -115,26 +150,7 @@ class OneKey(Coordinates):
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the second moment less the squared mean."""
-        return self.predicted_variance(0.0) - np.minimum(means**2, 1.0)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return d/(2P-1)²: n·Var at a key nobody holds."""
-        return self.keys / self.mean_sign**2
-
-    def influence(self) -> float:
-        """Return the most that one report can say about its key."""
-        return self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield four keys, with up to two items more than planned."""
-        yield SmallCase(self.small(sparsity=1, universe=Universe.indexed(4)), items=3)
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every (key, bit)."""
-        truth = np.zeros(self.keys)
-        truth[list(outcome)] = values
-        plus = (1 + truth * self.mean_sign) / 2
-        return np.stack([plus, 1 - plus], axis=1).ravel() / self.keys
+        return self.forecast.variance(0.0) - np.minimum(means**2, 1.0)
 
 
 def _check_size(universe: Universe) -> int:

@@ -4,7 +4,7 @@ pure   max over hash outcomes o and reports y of |ln P(y|v,o) - ln P(y|v',o)|  �
 delta  mean over o of Σ_y max(0, P(y|v,o) - e^ε·P(y|v',o)), either way round    ≤  δ
 
 for every neighbouring pair v, v' on a grid of values. Nothing here samples: the laws come
-from `Mechanism.law`, which this module therefore trusts; that `randomize` follows the law is a
+from `mechanism.law`, which this module therefore trusts; that `randomize` follows the law is a
 statistical question, which the auditor and tests/statistical ask.
 """
 
@@ -73,7 +73,7 @@ class KnownLaws:
                 found[items] = left, self._known.setdefault(left, {})
             left, known = found[items]
             if held not in known:
-                known[held] = self.mechanism.law(held, left)
+                known[held] = self.mechanism.law.probabilities(held, left)
             yield known[held]
 
 
@@ -131,7 +131,7 @@ def worst_pair(
         return 0.0, None
     vectors, places = _numbered(listed)
     laws, worst, where = KnownLaws(mechanism), 0.0, listed[0][:2]
-    for outcome in mechanism.outcomes(len(vectors[0])):
+    for outcome in mechanism.law.outcomes(len(vectors[0])):
         with np.errstate(divide="ignore"):  # ln 0 is intended: a report that cannot occur
             logs = np.log(laws.table(vectors, outcome))
         for block in _blocks(places, logs.shape[1]):
@@ -199,7 +199,7 @@ def exact_deltas(
     vectors, places = _numbered(list(pairs))
     laws, growth = KnownLaws(mechanism), math.exp(epsilon)
     if weighted is None:
-        outcomes = list(mechanism.outcomes(len(vectors[0])))
+        outcomes = list(mechanism.law.outcomes(len(vectors[0])))
         weighted = [(1 / len(outcomes), outcome) for outcome in outcomes]
     deltas = np.zeros((2, len(places)))  # either way round
     for weight, outcome in weighted:

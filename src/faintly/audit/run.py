@@ -116,7 +116,7 @@ def _statement(mechanism: Mechanism) -> Iterator[Finding]:
 
 
 def _law(mechanism: Mechanism) -> Iterator[Finding]:
-    cases = list(mechanism.small_cases())
+    cases = list(mechanism.law.small_cases())
     for case in cases:
         checked = checks.check_case(case)
         yield replace(checked, check="law", evidence=_case_words(case, checked.evidence))
@@ -182,7 +182,7 @@ def check_length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
 
 def drawable_cases(mechanism: Mechanism, own: bool) -> Iterator[SmallCase]:
     """Yield the small cases to draw from; another client needs cases that a plan describes."""
-    for case in mechanism.small_cases():
+    for case in mechanism.law.small_cases():
         if own or case.mechanism == make_mechanism(case.mechanism.plan):
             yield case
 
@@ -219,15 +219,15 @@ def _misfit(
     ids = np.array(held, dtype=np.uint64)
     vector = SparseVector(ids, [values[position] for position in held])
     try:
-        law = mechanism.law(
-            [values[position] for position in held], mechanism.outcome_of(seed, ids)
+        law = mechanism.law.probabilities(
+            [values[position] for position in held], mechanism.law.outcome_of(seed, ids)
         )
         drawn = draw(mechanism, vector, seed, samples).fields
     except TooManyItems:
         return 0.0, 0
     if (drawn >= np.array(mechanism.layout.limits)).any():
         return float("inf"), len(law)  # a report that the layout does not allow
-    counts = np.bincount(mechanism.report_number(drawn, seed), minlength=len(law))
+    counts = np.bincount(mechanism.law.report_number(drawn, seed), minlength=len(law))
     # Rare reports are grouped with their neighbours: alone, their counts are too skewed for a
     # normal limit.
     group = np.floor((np.cumsum(law) - law) * samples / COMMON).astype(np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from faintly.core import Plan, ReportBatch, VectorBatch
 from faintly.core.arguments import instance
 from faintly.errors import InvalidInput
-from faintly.mechanisms import MechanismApi, mechanism_of
+from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.primitives.entropy import Rng, uniform_seeds
 from faintly.wire.report_v1 import BATCH_REPORTS
 
@@ -36,7 +36,7 @@ def randomize_all(
 
 
 def randomize(
-    plan: Plan, mechanism: MechanismApi, vectors: VectorBatch, public: Rng, secret: Rng
+    plan: Plan, mechanism: Mechanism, vectors: VectorBatch, public: Rng, secret: Rng
 ) -> ReportBatch:
     """Return one report per vector; seeds are drawn without looking at the vectors."""
     seeds = uniform_seeds(public, len(vectors), mechanism.seed_bytes)

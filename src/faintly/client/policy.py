@@ -15,7 +15,7 @@ from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel, parse_unit
 from faintly.core.arguments import listed, text
 from faintly.core.spending import at_least
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
-from faintly.mechanisms import MechanismApi, mechanism_class, mechanism_of
+from faintly.mechanisms import Mechanism, mechanism_class, mechanism_of
 
 DIGEST_BYTES = 16
 
@@ -116,7 +116,7 @@ def read_plan(document: str | bytes) -> Plan:
         raise PlanRefused(f"the document is not a valid plan: {error}") from error
 
 
-def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
+def admit(plan: Plan, policy: Policy | None) -> Mechanism:
     """Return the mechanism of a plan, if the policy allows it and its integers keep its promise.
 
     Baselines, and mechanisms that refuse some vectors, are refused unless the policy allows them.

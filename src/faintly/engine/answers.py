@@ -241,7 +241,7 @@ class Reader:
         null = self._null_variance + self._ghosts
         totals, largest = self.sums(ids)
         mean = totals * np.float64(self.mechanism.scale / count)
-        law = self.mechanism.reading_law()
+        law = self.mechanism.forecast.reading_law()
         stderr = np.sqrt((self.variances(ids, mean) + self._ghosts) / count)
         found = Estimates(
             keys=keys.tolist() if isinstance(keys, np.ndarray) else keys,
@@ -263,7 +263,7 @@ class Reader:
         Each map has a sample of the clients, so its part varies also by how many of them hold the
         key: by the mean square of their values, which the mean stands for.
         """
-        if self._maps == 1 or not self.mechanism.largest_ghost():
+        if self._maps == 1 or not self.mechanism.forecast.largest_ghost():
             return np.ones(len(totals), dtype=bool)
         others = (totals - largest) / (self._maps - 1)
         spread = np.sqrt(found.reports * (found.reports * found.stderr**2 + np.abs(found.mean)))
@@ -350,7 +350,7 @@ class Reader:
         if self._maps > 1:
             most = math.floor(ONE_MAP * math.sqrt(null * count) / scale)
             totals = totals - np.maximum(0, largest - most)
-        law = self.mechanism.reading_law()
+        law = self.mechanism.forecast.reading_law()
         if law is None:
             return totals * np.float64(scale / math.sqrt(null * count))
         # Ghosts widen the law like the standard error.
@@ -359,13 +359,15 @@ class Reader:
     def _notes(self, stderr: float) -> tuple[str, ...]:
         """Return notes about whatever may move an answer by more than `TOLD` standard errors."""
         plan, found = self.sketch.plan, []
-        ghost = self.mechanism.largest_ghost() * math.sqrt(self.sketch.count / plan.clients)
+        ghost = self.mechanism.forecast.largest_ghost() * math.sqrt(
+            self.sketch.count / plan.clients
+        )
         if ghost > TOLD:
             found.append(
                 f"where people are all alike, a key that nobody holds may be off by up to "
                 f"{ghost:.1f} standard errors; the plan expected {plan.clients:,} reports"
             )
-        bias = self.mechanism.relative_bias()
+        bias = self.mechanism.forecast.relative_bias()
         if bias > TOLD * stderr:
             found.append(f"means may be too small by up to {bias:.2g} of themselves")
         return tuple(found)

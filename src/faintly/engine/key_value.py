@@ -125,7 +125,7 @@ def conditional_means(reader: Reader, keys: Sequence[Key] | AnyArray) -> Conditi
 
 def _covariance(reader: Reader, held: Estimates, value: Estimates) -> FloatArray:
     most = held.stderr * value.stderr
-    factor = reader.mechanism.pair_covariance()
+    factor = reader.mechanism.forecast.pair_covariance()
     if factor is None:
         return -np.sign(value.mean) * most
     return np.clip(factor * value.mean / held.reports, -most, most)

@@ -17,9 +17,10 @@ from faintly.core import Layout
 from faintly.core.arrays import AnyArray, FloatArray, IntArray, WordArray
 from faintly.core.plan import MAX_BITS, SEED_BYTES
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Planned
-from faintly.mechanisms.law import joint
+from faintly.mechanisms.forecast import Forecast
+from faintly.mechanisms.law import Law, joint
+from faintly.mechanisms.request import Request
 from faintly.mechanisms.tables import ENTRY_BYTES
 
 LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
@@ -116,6 +117,45 @@ def code_bits(inside: int, blocks: int, size: int | None) -> int:
     return MAX_BITS if size is None else inside + blocks.bit_length() - 1
 
 
+class CellForecast(Forecast):
+    """What forecasts of cells share."""
+
+    mechanism: "BitCells"
+
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers by a coin of its own."""
+        return 0.0
+
+
+class CellLaw(Law):
+    """The law of a report from those of its cells, which are independent."""
+
+    mechanism: "BitCells"
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return where `probabilities` has each report: it leaves the map's number out."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for cell in self.mechanism.cell_fields(fields).T:
+            numbers = numbers * 2**self.mechanism.bits + cell
+        return numbers
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of all cells of a report, given the map that it names.
+
+        An item's place in the outcome begins with its block. Items are in their order of
+        elimination, unless a fourth entry ranks them.
+        """
+        placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
+        return joint(
+            self._cell_law([(value, *place[1:3]) for place, value in placed if place[0] == block])
+            for block in range(self.mechanism.blocks)
+        )
+
+    @abstractmethod
+    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
+        """Return the probability of every cell, given the items of one block."""
+
+
 class BitCells(Planned):
     """A mechanism whose reports are cells of bits."""
 
@@ -123,30 +163,32 @@ class BitCells(Planned):
     blocks: int  # B: cells of a report
 
     @property
-    def _public(self) -> bool:
+    def public(self) -> bool:
+        """Return whether the maps are public, so that no seed is sent."""
         return self.plan.hashing.family == "linear"
 
     @property
-    def _words(self) -> int:
+    def words(self) -> int:
+        """Return how many fields a cell takes."""
         return -(-self.bits // 32)
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
         cell = (32,) * (self.bits // 32) + (self.bits % 32,) * (self.bits % 32 > 0)
-        seed_bytes = 0 if self._public else self.plan.hashing.seed_bytes
+        seed_bytes = 0 if self.public else self.plan.hashing.seed_bytes
         return self.tables.layout(cell * self.blocks, seed_bytes)
 
     @cached_property
     def _low_bits(self) -> WordArray:
         """Return the mask of each word of a cell: the last one may be narrower."""
         return np.array(
-            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self._words)], np.uint32
+            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self.words)], np.uint32
         )
 
     def cell_fields(self, fields: WordArray) -> WordArray:
         """Return (reports, fields) without the number of the map."""
         first = int(self.tables.map_first and self.tables.map_bits > 0)
-        return fields[:, first : first + self.blocks * self._words]
+        return fields[:, first : first + self.blocks * self.words]
 
     def split(self, codes: AnyArray, inside: int) -> tuple[IntArray, WordArray]:
         """Return the block of each code of the public maps, and its `inside` bits there."""
@@ -158,30 +200,3 @@ class BitCells(Planned):
         segment = owners * self.blocks + blocks
         counts = np.bincount(segment, minlength=clients * self.blocks)
         return np.argsort(segment, kind="stable"), counts
-
-    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the index of each report in `law`, which leaves the map's number out."""
-        numbers = np.zeros(len(fields), dtype=np.int64)
-        for cell in self.cell_fields(fields).T:
-            numbers = numbers * 2**self.bits + cell
-        return numbers
-
-    def pair_covariance(self) -> float:
-        """Return 0: every item answers by a coin of its own."""
-        return 0.0
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of all cells of a report, given the map that it names.
-
-        An item's place in the outcome begins with its block. Items are in their order of
-        elimination, unless a fourth entry ranks them.
-        """
-        placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
-        return joint(
-            self._cell_law([(value, *place[1:3]) for place, value in placed if place[0] == block])
-            for block in range(self.blocks)
-        )
-
-    @abstractmethod
-    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
-        """Return the probability of every cell, given the items of one block."""

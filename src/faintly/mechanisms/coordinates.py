@@ -6,14 +6,13 @@ There is one outcome of the hash to enumerate; privacy rests on the report's own
 from collections.abc import Callable, Iterator, Sequence
 
 from faintly.core import FloatArray, IdArray
-from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.law import joint
+from faintly.mechanisms.law import Law, joint
 
 FAMILY = "prf"  # a plan must name one, though nothing is hashed
 
 
-class Coordinates(Mechanism):
-    """A mechanism whose reports name keys, or say something about each of them."""
+class CoordinatesLaw(Law):
+    """A law where nothing is hashed: an outcome only numbers the items."""
 
     def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
         yield tuple(range(items))

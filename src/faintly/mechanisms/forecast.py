@@ -1,43 +1,36 @@
 """Predicted variance, bias and loss, for the planner and the evaluation."""
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from faintly.core import AnyArray, FloatArray, IdArray, ReadingLaw, VectorBatch
 from faintly.core.plan import MAX_SPARSITY
-from faintly.mechanisms import simulation
-from faintly.mechanisms.api import MechanismApi, Request
+from faintly.mechanisms.part import Part
+from faintly.mechanisms.simulation import by_length, by_value, mean_square, means_at
 
 
-class Forecast(MechanismApi):
+class Forecast(Part, ABC):
     """Predictions made before any report has arrived."""
 
-    @classmethod
-    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003
-        """Yield the options worth comparing for a request; the planner ranks them all."""
-        yield {}
-
     @abstractmethod
-    def predicted_variance(self, mean_square: float) -> float:
+    def variance(self, mean_square: float) -> float:
         """Return n·Var at a key nobody holds.
 
         Args:
             mean_square: mean over clients of the sum of their squared values.
         """
 
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return the n·Var to expect at each id from exactly these vectors, to check simulations.
 
         The vectors are one per client, empty ones included, of at most k items each.
         """
         excess = self.held_excess_moment
-        more = simulation.by_value(lambda v: excess * np.abs(v) - v**2, vectors)
-        quiet = self.predicted_variance(simulation.mean_square(vectors))
-        return quiet + simulation.means_at(vectors, more, ids)
+        more = by_value(lambda v: excess * np.abs(v) - v**2, vectors)
+        quiet = self.variance(mean_square(vectors))
+        return quiet + means_at(vectors, more, ids)
 
     @property
     def held_excess_moment(self) -> float:
@@ -54,7 +47,7 @@ class Forecast(MechanismApi):
 
     def unheld_variance(self) -> float:
         """Return the largest n·Var at a key that nobody holds."""
-        return self.predicted_variance(self.plan.sparsity) + self.ghost_variance()
+        return self.variance(self.plan.sparsity) + self.ghost_variance()
 
     def shared_variance(self, share: float) -> float:
         """Return the largest n·Var at a key that at most this share of the clients hold.
@@ -93,9 +86,9 @@ class Forecast(MechanismApi):
         to k where more would be refused. Elsewhere the loss is `relative_bias` at the client's
         number of items, and at most what a cut to k would lose.
         """
-        if self.enforces_sparsity:
+        if self.mechanism.enforces_sparsity:
             return self.cut(vectors.lengths)
-        dropped = simulation.by_length(self._bias_of, vectors.lengths)
+        dropped = by_length(self._bias_of, vectors.lengths)
         return np.minimum(dropped, self.cut(vectors.lengths))
 
     def cut(self, items: AnyArray) -> FloatArray:
@@ -106,7 +99,8 @@ class Forecast(MechanismApi):
     def _bias_of(self, items: int) -> float:
         """Return the relative bias of this mechanism for clients with this many items."""
         plan = replace(self.plan, sparsity=min(max(items, self.plan.sparsity), MAX_SPARSITY))
-        return replace(self, plan=plan).relative_bias()  # type: ignore[type-var]  # a dataclass
+        resized = replace(self.mechanism, plan=plan)  # type: ignore[type-var]  # a dataclass
+        return resized.forecast.relative_bias()
 
     def pair_cost(self) -> float:
         """Return what direct reading of one report at one key costs, in hashes of a pair."""

@@ -22,10 +22,12 @@ from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
-from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.coordinates import FAMILY, Coordinates, joint_law
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.coordinates import FAMILY, CoordinatesLaw, joint_law
+from faintly.mechanisms.forecast import Forecast
 from faintly.mechanisms.law import SmallCase, kept_law, rounding_law
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
@@ -40,10 +42,73 @@ LEAST_DELTA = "0.00001"
 SMALL_REPORTS = 2**20  # possible reports of an enumerated case
 
 
+class GaussianForecast(Forecast):
+    """Noise and rounding, the same at every key."""
+
+    mechanism: "Gaussian"
+
+    def pair_covariance(self) -> float:
+        """Return 0: every coordinate has noise of its own."""
+        return 0.0
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        return self.mechanism.variance_steps / self.mechanism.steps**2
+
+    def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise and rounding."""
+        rounding = simulation.rounding_variance(vectors, self.mechanism.steps)
+        return self.variance(0.0) + simulation.means_at(vectors, rounding, ids)
+
+    def worst_variance(self) -> float:
+        """Return noise and rounding of a value half a step off the grid."""
+        return (self.mechanism.variance_steps + 0.25) / self.mechanism.steps**2
+
+    def influence(self) -> float:
+        return self.mechanism.range / self.mechanism.steps
+
+
+class GaussianLaw(CoordinatesLaw):
+    """Coordinates are independent."""
+
+    mechanism: "Gaussian"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield one key, and two keys where reports of two stay few enough."""
+        reach = require.l1_distance(self.plan.unit)
+        step = min(1.0, reach) / 2
+        # The range is seldom exceeded, or the tails that distinguish two inputs would be lost.
+        wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}
+        one = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(1)}
+        fine = (-1.0, -0.5, 0.0, step, 0.5, 1 - step, 1.0)
+        yield SmallCase(self.small(**wide | one), fine, items=1)
+        two = {"unit": WithinL1(min(4.0, reach)), "universe": Universe.indexed(2), "sparsity": 2}
+        if (case := self.small(**wide | two)).layout.limits[0] ** 2 < SMALL_REPORTS:
+            yield SmallCase(case, (-1.0, 1 - step, 1.0), items=2)
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report: coordinates are independent."""
+        return joint_law(self.coordinate_law, self.mechanism.keys, values, outcome)
+
+    def coordinate_law(self, value: float) -> FloatArray:
+        """Return the law of what a report says about a key of this value."""
+        mechanism = self.mechanism
+        far = (
+            mechanism.range + mechanism.steps + math.ceil(40 * math.sqrt(mechanism.variance_steps))
+        )
+        shape = gaussian.law(mechanism.variance_steps, far)
+        out = np.zeros(2 * mechanism.range + 1)
+        for shift, share in rounding_law(value, mechanism.steps):
+            out += share * kept_law(shape, far - shift, mechanism.range)
+        return out
+
+
 @register("gaussian")
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Coordinates):
+class Gaussian(Mechanism):
     """A noisy integer for each key; the noise is discrete Gaussian."""
+
+    forecast = cached_property(GaussianForecast)
+    law = cached_property(GaussianLaw)
 
     plan: Plan
     steps: int  # grid steps per unit
@@ -128,53 +193,8 @@ class Gaussian(Coordinates):
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the noise and, where the key may be held, the largest rounding."""
-        known = self.predicted_variance(0.0) if ids is None else self.worst_variance()
+        known = self.forecast.variance(0.0) if ids is None else self.forecast.worst_variance()
         return np.full(len(means), known)
-
-    def pair_covariance(self) -> float:
-        """Return 0: every coordinate has noise of its own."""
-        return 0.0
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return self.variance_steps / self.steps**2
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return noise and rounding."""
-        rounding = simulation.rounding_variance(vectors, self.steps)
-        return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
-
-    def worst_variance(self) -> float:
-        """Return noise and rounding of a value half a step off the grid."""
-        return (self.variance_steps + 0.25) / self.steps**2
-
-    def influence(self) -> float:
-        return self.range / self.steps
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield one key, and two keys where reports of two stay few enough."""
-        reach = require.l1_distance(self.plan.unit)
-        step = min(1.0, reach) / 2
-        # The range is seldom exceeded, or the tails that distinguish two inputs would be lost.
-        wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}
-        one = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(1)}
-        fine = (-1.0, -0.5, 0.0, step, 0.5, 1 - step, 1.0)
-        yield SmallCase(self.small(**wide | one), fine, items=1)
-        two = {"unit": WithinL1(min(4.0, reach)), "universe": Universe.indexed(2), "sparsity": 2}
-        if (case := self.small(**wide | two)).layout.limits[0] ** 2 < SMALL_REPORTS:
-            yield SmallCase(case, (-1.0, 1 - step, 1.0), items=2)
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every report: coordinates are independent."""
-        return joint_law(self.coordinate_law, self.keys, values, outcome)
-
-    def coordinate_law(self, value: float) -> FloatArray:
-        """Return the law of what a report says about a key of this value."""
-        far = self.range + self.steps + math.ceil(40 * math.sqrt(self.variance_steps))
-        shape = gaussian.law(self.variance_steps, far)
-        out = np.zeros(2 * self.range + 1)
-        for shift, share in rounding_law(value, self.steps):
-            out += share * kept_law(shape, far - shift, self.range)
-        return out
 
 
 def _keys(universe: Universe) -> int:

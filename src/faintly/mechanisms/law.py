@@ -1,33 +1,34 @@
 """Exact laws of reports, and cases small enough to enumerate: for the auditor and the tests."""
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from faintly.core import FloatArray, IdArray, IntArray, Universe, WordArray
 from faintly.core.plan import Terms, shared_fields
-from faintly.mechanisms.api import MechanismApi, Request
+from faintly.mechanisms.part import Part
+from faintly.mechanisms.request import Request
 
 if TYPE_CHECKING:
     from faintly.mechanisms.base import Mechanism
 
 
-class Laws(MechanismApi):
+class Law(Part, ABC):
     """The probability of every report, given the outcome of the public hash."""
 
     @abstractmethod
     def small_cases(self) -> "Iterator[SmallCase]":
         """Yield enumerable cases of this mechanism, with the same unit, epsilon and form."""
 
-    def small(self, **changes: Any) -> Self:
-        """Return this mechanism calibrated for tiny sizes; `changes` are request fields."""
-        plan = self.plan
+    def small(self, **changes: Any) -> "Mechanism":
+        """Return the mechanism calibrated for tiny sizes; `changes` are request fields."""
+        kind, plan = type(self.mechanism), self.plan
         sizes: dict[str, Any] = {
             "sparsity": 2,
             "clients": 4,  # few clients and a large failure keep the number of reports small
@@ -37,10 +38,10 @@ class Laws(MechanismApi):
             "family": plan.hashing.family,
         }
         request = Request(**shared_fields(plan, Terms) | sizes | changes)
-        made = type(self).calibrate(request)
+        made = kind.calibrate(request)
         terms = shared_fields(request, Terms)
         tiny = replace(plan, **terms, parameters=made.parameters, hashing=made.hashing)
-        return type(self).from_plan(tiny)
+        return kind.from_plan(tiny)
 
     @abstractmethod
     def outcomes(self, items: int) -> Iterator[Any]:
@@ -51,14 +52,14 @@ class Laws(MechanismApi):
         """Return the outcome of the public hash that a drawn seed gives these items."""
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the index of each report in `law`: by default its fields, the last one fastest."""
+        """Return where `probabilities` has each report: its fields, the last one fastest."""
         numbers = np.zeros(len(fields), dtype=np.int64)
-        for column, limit in enumerate(self.layout.limits):
+        for column, limit in enumerate(self.mechanism.layout.limits):
             numbers = numbers * limit + fields[:, column]
         return numbers
 
     @abstractmethod
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report, for these item values and this outcome."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from faintly.core import EventLevel, FloatArray, Hashing, Plan, Unit, WithinL1
 from faintly.core.plan import SEED_BYTES, check_between
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector, UnsupportedUnit
-from faintly.mechanisms.api import Request
+from faintly.mechanisms.request import Request
 from faintly.primitives import noise
 
 # Nobody can rule out that some 64-bit seed fails for two vectors, so a delta that is a probability

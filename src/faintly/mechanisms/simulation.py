@@ -6,7 +6,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import AnyArray, FloatArray, IdArray, IntArray, ReportBatch, VectorBatch
-from faintly.mechanisms.api import MechanismApi
+from faintly.mechanisms.part import Part
 from faintly.primitives.entropy import Rng, uniform_seeds
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
@@ -15,12 +15,10 @@ LENGTHS = 64  # at which a function of a client's number of items is computed
 COUNTED = 2**24  # keys up to which sums use an array over the universe
 
 
-class Simulated(MechanismApi):
+class Simulation(Part):
     """The integers of many reports at once, for the evaluation."""
 
-    def simulated_totals(
-        self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
-    ) -> IntArray:
+    def totals(self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng) -> IntArray:
         """Return integers with the law of `read` over one report of each vector.
 
         By default the reports are made and read; see `draws_sum`.
@@ -31,31 +29,32 @@ class Simulated(MechanismApi):
             public: source of the seeds that reports carry.
             secret: source of the noise; must not share a generator with `public`.
         """
-        batches = self._reports(vectors, public, secret)
+        mechanism, batches = self.mechanism, self._reports(vectors, public, secret)
         if self.plan.decode == "direct":
             sums = np.zeros(len(ids), dtype=np.int64)
             for batch in batches:
-                sums += self.read(batch, ids)
+                sums += mechanism.read(batch, ids)
             return sums
-        tables, mass = np.zeros(self.tables.shape, dtype=np.int64), 0
+        tables, mass = np.zeros(mechanism.tables.shape, dtype=np.int64), 0
         for batch in batches:
-            cells = self.tables.cells(batch)
+            cells = mechanism.tables.cells(batch)
             mass = kernels.scatter_add(tables, cells.index, cells.weight, mass)
-        return self.tables.gather(self.tables.transform(tables), ids)[0]
+        return mechanism.tables.gather(mechanism.tables.transform(tables), ids)[0]
 
     def _reports(self, vectors: VectorBatch, public: Rng, secret: Rng) -> Iterator[ReportBatch]:
         """Yield one report of each vector, as many at a time as memory allows."""
-        size = max(1, SIMULATED_FIELDS // len(self.layout.widths))
+        mechanism = self.mechanism
+        size = max(1, SIMULATED_FIELDS // len(mechanism.layout.widths))
         for start in range(0, len(vectors), size):
             part = vectors.slice(start, start + size)
-            seeds = uniform_seeds(public, len(part), self.seed_bytes)
-            fields = self.randomize(part, seeds, secret)
-            sent = seeds if self.layout.seed_bytes else np.zeros_like(seeds)
+            seeds = uniform_seeds(public, len(part), mechanism.seed_bytes)
+            fields = mechanism.randomize(part, seeds, secret)
+            sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
             yield ReportBatch(self.plan.digest, sent, fields)
 
     @property
     def draws_sum(self) -> bool:
-        """Return whether `simulated_totals` draws the sum of all reports without making them."""
+        """Return whether `totals` draws the sum of all reports without making them."""
         return False
 
 

@@ -15,9 +15,82 @@ import numpy as np
 
 from faintly.core import FloatArray, IdArray, IntArray, ReportBatch, Sketch, WordArray
 from faintly.mechanisms.base import Planned
+from faintly.mechanisms.forecast import Forecast
+from faintly.mechanisms.law import Law
 from faintly.primitives.fields import independent, inner_products, powers_of
 
 MOMENT_REPORTS = 2**14  # read for the second moment: enough for 1.5 digits
+
+
+class SymbolForecast(Forecast):
+    """What forecasts of symbols share."""
+
+    mechanism: "Symbols"
+
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a symbol of its own."""
+        return 0.0
+
+    @property
+    def held_excess_moment(self) -> float:
+        return float(self.mechanism.channel.present_moment - self.mechanism.channel.absent_moment)
+
+
+class SymbolLaw(Law):
+    """The law of a report from those of its rows, by elimination."""
+
+    mechanism: "Symbols"
+
+    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
+        """Yield every (row, sign), or (point, sign), of items in their order of elimination.
+
+        Rows need not differ, so this covers every map, and every order by renaming items.
+        """
+        mechanism = self.mechanism
+        if mechanism.pointed and not mechanism.layout.seed_bytes:
+            yield tuple((point, 1) for point in range(items))
+            return
+        every = range(mechanism.order)
+        places = every if mechanism.pointed else itertools.product(every, repeat=mechanism.symbols)
+        yield from itertools.product(list(itertools.product(places, (1, -1))), repeat=items)
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return q^-t·∏ρ over the greedy basis, or over the points, for every report.
+
+        Items are in their order of elimination, unless a third entry of their outcomes ranks them.
+        """
+        mechanism = self.mechanism
+        held = [(place, value) for place, value in zip(outcome, values, strict=True) if value]
+        mechanism.check_items(len(held))
+        held.sort(key=lambda one: one[0][2:])
+        law = np.full(
+            mechanism.order**mechanism.symbols,
+            float(mechanism.order) ** -mechanism.symbols,
+        )
+        for row, content in self._contents(held):
+            law *= self._factors(content)[inner_products(row, mechanism.order)]
+        return law
+
+    def _contents(
+        self, held: list[tuple[Any, float]]
+    ) -> Iterator[tuple[tuple[int, ...], list[float]]]:
+        """Yield the rows that are answered, and the signed values that each has."""
+        mechanism = self.mechanism
+        if mechanism.pointed:
+            for point in {place[0] for place, _ in held}:
+                content = [place[1] * value for place, value in held if place[0] == point]
+                yield powers_of(point, mechanism.symbols, mechanism.order), content
+            return
+        for position in _basis(tuple(place[0] for place, _ in held), mechanism.order):
+            (row, sign, *_), value = held[position]
+            yield row, [sign * value]
+
+    @abstractmethod
+    def _factors(self, values: list[float]) -> FloatArray:
+        """Return ρ of every symbol for a row of these values, averaged over their rounding."""
+
+
+_basis = lru_cache(maxsize=2**14)(independent)  # enumeration repeats few arguments
 
 
 class Symbols(Planned):
@@ -38,7 +111,8 @@ class Symbols(Planned):
         return self.order.bit_length() - 1
 
     @property
-    def _pointed(self) -> bool:
+    def pointed(self) -> bool:
+        """Return whether rows are the powers of a point."""
         return self.form == "polynomial"
 
     @property
@@ -73,56 +147,3 @@ class Symbols(Planned):
         some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
         seeds, sent = sketch.hash_seeds[some], sketch.fields[some]
         return self._sums(seeds, sent, ids)[1] * (self.scale**2 / len(seeds))
-
-    def pair_covariance(self) -> float:
-        """Return 0: every item answers with a symbol of its own."""
-        return 0.0
-
-    @property
-    def held_excess_moment(self) -> float:
-        return float(self.channel.present_moment - self.channel.absent_moment)
-
-    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
-        """Yield every (row, sign), or (point, sign), of items in their order of elimination.
-
-        Rows need not differ, so this covers every map, and every order by renaming items.
-        """
-        if self._pointed and not self.layout.seed_bytes:
-            yield tuple((point, 1) for point in range(items))
-            return
-        every = range(self.order)
-        places = every if self._pointed else itertools.product(every, repeat=self.symbols)
-        yield from itertools.product(list(itertools.product(places, (1, -1))), repeat=items)
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return q^-t·∏ρ over the greedy basis, or over the points, for every report.
-
-        Items are in their order of elimination, unless a third entry of their outcomes ranks them.
-        """
-        held = [(place, value) for place, value in zip(outcome, values, strict=True) if value]
-        self._check_items(len(held))
-        held.sort(key=lambda one: one[0][2:])
-        law = np.full(self.order**self.symbols, float(self.order) ** -self.symbols)
-        for row, content in self._contents(held):
-            law *= self._factors(content)[inner_products(row, self.order)]
-        return law
-
-    def _contents(
-        self, held: list[tuple[Any, float]]
-    ) -> Iterator[tuple[tuple[int, ...], list[float]]]:
-        """Yield the rows that are answered, and the signed values that each has."""
-        if self._pointed:
-            for point in {place[0] for place, _ in held}:
-                content = [place[1] * value for place, value in held if place[0] == point]
-                yield powers_of(point, self.symbols, self.order), content
-            return
-        for position in _basis(tuple(place[0] for place, _ in held), self.order):
-            (row, sign, *_), value = held[position]
-            yield row, [sign * value]
-
-    @abstractmethod
-    def _factors(self, values: list[float]) -> FloatArray:
-        """Return ρ of every symbol for a row of these values, averaged over their rounding."""
-
-
-_basis = lru_cache(maxsize=2**14)(independent)  # enumeration repeats few arguments

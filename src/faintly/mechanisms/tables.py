@@ -8,39 +8,37 @@ tables derives a class of its own with `cells`, and whatever else differs from o
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, Layout, ReportBatch, Sketch, SketchShape, TableArray
+from faintly.core import Cells, Hashing, Layout, ReportBatch, Sketch, SketchShape, TableArray
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.errors import InvalidPlan
+from faintly.mechanisms.part import Part
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
-
-if TYPE_CHECKING:
-    from faintly.mechanisms.api import MechanismApi
 
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 
 
-class Tables:
+class Tables(Part):
     """What a sketch keeps of reports, and how keys are read from it by public maps."""
 
     map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
     turned: ClassVar[bool] = True  # whether a key's public sign multiplies what a map holds for it
 
-    def __init__(self, mechanism: "MechanismApi") -> None:
-        self.mechanism = mechanism
-        self.hashing = mechanism.plan.hashing
+    @property
+    def hashing(self) -> Hashing:
+        """Return the plan's hash family and sizes."""
+        return self.plan.hashing
 
     @cached_property
     def maps(self) -> LinearMaps:
         """Return the public maps of the linear family."""
-        plan = self.mechanism.plan
-        return LinearMaps(plan.hashing, plan.salt, plan.universe.size)
+        return LinearMaps(self.hashing, self.plan.salt, self.plan.universe.size)
 
     @property
     def map_bits(self) -> int:
@@ -80,12 +78,12 @@ class Tables:
     @property
     def sketch_shape(self) -> SketchShape:
         """Return what a sketch of this plan holds."""
-        tables = self.shape if self.mechanism.plan.decode == "table" else None
+        tables = self.shape if self.plan.decode == "table" else None
         return SketchShape(tables, self.mechanism.layout.limits)
 
     def empty_sketch(self) -> Sketch:
         """Return the sketch of no reports."""
-        return Sketch.empty(self.mechanism.plan, self.sketch_shape)
+        return Sketch.empty(self.plan, self.sketch_shape)
 
     def cells(self, batch: ReportBatch) -> Cells:  # noqa: ARG002  # for mechanisms with tables
         """Return what the reports add to the tables."""

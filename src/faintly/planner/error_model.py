@@ -57,13 +57,13 @@ def error_of(mechanism: Mechanism, mean_square: float | None, share: float) -> E
     plan = mechanism.plan
     typical = TYPICAL_SHARE * plan.sparsity if mean_square is None else mean_square
     return ErrorModel(
-        worst=mechanism.shared_variance(share),
-        typical=mechanism.predicted_variance(typical),
+        worst=mechanism.forecast.shared_variance(share),
+        typical=mechanism.forecast.variance(typical),
         clients=plan.clients,
         keys=keys_of(plan.universe),
         failure=plan.failure,
-        unheld=mechanism.unheld_variance(),
-        held=mechanism.worst_variance(),
+        unheld=mechanism.forecast.unheld_variance(),
+        held=mechanism.forecast.worst_variance(),
         share=share,
     )
 

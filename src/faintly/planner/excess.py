@@ -65,7 +65,7 @@ def excess(mechanism: Mechanism, vectors: VectorBatch) -> Excess:
     ids, lengths = np.unique(vectors.indices), vectors.lengths
     truth, carried = means_at(vectors, vectors.values, ids), carried_means(mechanism, vectors, ids)
     weights = np.abs(vectors.values)
-    lost = float((weights * mechanism.lost(vectors)[vectors.owners]).sum())
+    lost = float((weights * mechanism.forecast.lost(vectors)[vectors.owners]).sum())
     worst = int(np.abs(truth - carried).argmax()) if len(ids) else None
     return Excess(
         sparsity=mechanism.plan.sparsity,
@@ -80,5 +80,5 @@ def excess(mechanism: Mechanism, vectors: VectorBatch) -> Excess:
 
 def carried_means(mechanism: Mechanism, vectors: VectorBatch, ids: IdArray) -> FloatArray:
     """Return the mean of each id over all clients, of what their reports carry."""
-    kept = 1 - mechanism.lost(vectors)[vectors.owners]
+    kept = 1 - mechanism.forecast.lost(vectors)[vectors.owners]
     return means_at(vectors, vectors.values * kept, ids)

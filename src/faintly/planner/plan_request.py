@@ -18,7 +18,7 @@ from faintly.core.plan import (
 )
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
-from faintly.mechanisms.api import SHARE, CommonRequest, check_share
+from faintly.mechanisms.request import SHARE, CommonRequest, check_share
 from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 

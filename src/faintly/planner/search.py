@@ -234,7 +234,7 @@ def _measure(name: str, trial: _Trial) -> Candidate | str:
         operations = rows * columns * max(1, columns.bit_length() - 1) + request.keys * rows
     else:
         memory, each = request.clients * (8 + 4 * len(mechanism.layout.widths)), request.clients
-        operations = math.ceil(request.keys * request.clients * mechanism.pair_cost())
+        operations = math.ceil(request.keys * request.clients * mechanism.forecast.pair_cost())
     return Candidate(
         mechanism=name,
         options=dict(options),
@@ -245,8 +245,8 @@ def _measure(name: str, trial: _Trial) -> Candidate | str:
         operations=operations,
         key_operations=each,
         error=error,
-        bias=mechanism.relative_bias(),
-        influence=mechanism.influence(),
+        bias=mechanism.forecast.relative_bias(),
+        influence=mechanism.forecast.influence(),
         bound=request.bound,
         drawbacks=tuple(drawbacks_of(mechanism, request, error, operations, memory)),
     )
@@ -272,7 +272,7 @@ def drawbacks_of(
     mechanism: Mechanism, request: PlanRequest, error: ErrorModel, operations: int, memory: int
 ) -> Iterator[str]:
     """Yield the drawbacks of a candidate, each as a clause."""
-    bias, ghost = mechanism.relative_bias(), mechanism.largest_ghost()
+    bias, ghost = mechanism.forecast.relative_bias(), mechanism.forecast.largest_ghost()
     if mechanism.enforces_sparsity and not request.hard_sparsity:
         yield (
             "a vector of more items than the sparsity is refused on the device (say hard "

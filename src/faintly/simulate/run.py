@@ -64,7 +64,7 @@ def simulate(
     if mechanism.enforces_sparsity:
         vectors, _ = cut(vectors, plan.sparsity, np.random.default_rng(seed))
     judge = _Judge(truth, carried_means(mechanism, vectors, ids), held, len(vectors))
-    answers = _drawn if mechanism.draws_sum else _made
+    answers = _drawn if mechanism.simulation.draws_sum else _made
     for run in range(runs):
         public, secret = (seeded(seed, f"{part}/{run}") for part in ("public", "secret"))
         measured.append(judge.run(answers(mechanism, vectors, ids, public, secret)))
@@ -96,9 +96,9 @@ def _drawn(
 ) -> Estimates:
     """Return means by the law of the sum of all reports, which are too long to make."""
     clients = max(1, len(vectors))
-    totals = mechanism.simulated_totals(vectors, ids, public, secret)
+    totals = mechanism.simulation.totals(vectors, ids, public, secret)
     mean = totals * np.float64(mechanism.scale / clients)
-    null = np.sqrt(mechanism.predicted_variance(mean_square(vectors)) / clients)
+    null = np.sqrt(mechanism.forecast.variance(mean_square(vectors)) / clients)
     made = None
     if len(ids) >= FEWEST:
         # The noise of a key that nobody holds; that of held keys would not be known.
@@ -108,7 +108,7 @@ def _drawn(
     return Estimates(
         keys=ids.tolist(),
         mean=mean,
-        stderr=np.sqrt(mechanism.predicted_variances(vectors, ids) / clients),
+        stderr=np.sqrt(mechanism.forecast.variances(vectors, ids) / clients),
         reports=clients,
         guarantee=mechanism.guarantee(),
         null_stderr=float(null),

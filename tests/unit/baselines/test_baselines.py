@@ -53,8 +53,8 @@ def test_variance_is_that_ofone_sparse_schemes_repeated_or_sampled(name, sparsit
     """(e+1)²/(e-1)² is 4.683."""
     mechanism = mechanism_of(plan_of(name, sparsity=sparsity))
     single = ((math.e + 1) / (math.e - 1)) ** 2
-    assert mechanism.predicted_variance(1.0) == pytest.approx(factor * single, rel=1e-6)
-    assert mechanism.worst_variance() == mechanism.predicted_variance(0.0)
+    assert mechanism.forecast.variance(1.0) == pytest.approx(factor * single, rel=1e-6)
+    assert mechanism.forecast.worst_variance() == mechanism.forecast.variance(0.0)
 
 
 def test_reports_are_read_a_block_at_a_time(monkeypatch):
@@ -89,8 +89,8 @@ def test_optimal_bins_are_the_best(epsilon):
     assert (best == 1) is (epsilon < 1.34)
     made = mechanism_of(plan_of("sampling", epsilon=epsilon, scheme="optimal", decode="direct"))
     assert made.bins == best
-    assert made.predicted_variance(0.0) == pytest.approx(36 * variance(best), rel=1e-6)
-    assert made.worst_variance() >= made.predicted_variance(0.0)
+    assert made.forecast.variance(0.0) == pytest.approx(36 * variance(best), rel=1e-6)
+    assert made.forecast.worst_variance() >= made.forecast.variance(0.0)
 
 
 def test_bytes():
@@ -193,7 +193,7 @@ def test_naive_at_user_level_refuses_more_than_k_items(noise, delta):
     with pytest.raises(TooManyItems, match="at most 6"):
         mechanism.randomize(many, seeds, sources[1])
     with pytest.raises(TooManyItems, match="at most 6"):
-        mechanism.simulated_totals(many, ids, *sources)
+        mechanism.simulation.totals(many, ids, *sources)
     assert not mechanism_of(plan_of("naive", noise="response")).enforces_sparsity
 
 
@@ -216,7 +216,7 @@ def test_the_paper_s_gaussian_has_twice_the_variance_that_is_needed(
     plan = plan_of(
         "naive", protect=protect, sparsity=sparsity, clients=clients, delta=1e-5, noise="gaussian"
     )
-    ours = mechanism_of(plan).predicted_variance(0.0)
+    ours = mechanism_of(plan).forecast.variance(0.0)
     assert ours == pytest.approx(13.92 * 4 * (sparsity if protect == "user" else 1), rel=0.01)
     # Two digits of a figure, and the noise of its one run.
     assert mse * clients / ours == pytest.approx(2.0, rel=0.06)
@@ -227,7 +227,7 @@ def test_laplace_noise_for_l1_is_nearly_that_of_a_fine_grid(length, epsilon):
     """2·(L/ε)² is the least; mutant: the grid that does for events."""
     wanted = {"protect": f"l1:{length}", "epsilon": epsilon, "noise": "laplace"}
     own, coarse = (
-        mechanism_of(plan_of("naive", **wanted, **steps)).predicted_variance(0.0)
+        mechanism_of(plan_of("naive", **wanted, **steps)).forecast.variance(0.0)
         for steps in ({}, {"steps": 4})
     )
     least = 2 * (length / epsilon) ** 2
@@ -238,7 +238,7 @@ def test_laplace_noise_for_l1_is_nearly_that_of_a_fine_grid(length, epsilon):
 def test_response_reaches_the_lower_bound_at_event_level():
     mechanism = mechanism_of(plan_of("naive", noise="response"))
     exact = 2 * (math.e + 2) / (math.e - 1) ** 2
-    assert mechanism.predicted_variance(0.0) == pytest.approx(exact, rel=1e-6)
+    assert mechanism.forecast.variance(0.0) == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_long_report_is_simulated_and_not_sent():
@@ -247,7 +247,7 @@ def test_a_long_report_is_simulated_and_not_sent():
     assert mechanism.layout.record_bytes > 65_535
     clients = VectorBatch.of([SparseVector([7])] * 1000)
     ids = np.array([7, 99_999, 7], dtype=np.uint64)
-    totals = mechanism.simulated_totals(clients, ids, seeded(1, "public"), seeded(1, "secret"))
+    totals = mechanism.simulation.totals(clients, ids, seeded(1, "public"), seeded(1, "secret"))
     assert totals[0] == totals[2]
     assert abs(totals[0] * mechanism.scale / 1000 - 1) < 0.6  # seven standard errors
     assert abs(totals[1] * mechanism.scale / 1000) < 0.6
@@ -279,6 +279,6 @@ def test_estimates_come_with_their_error(name, changes):
     reader = Reader(aggregate(plan, [ReportBatch(plan.digest, sent, fields)]))
     found = reader.estimate_ids(ids, ids.tolist())
     assert np.all(np.abs(found.mean - [0.75, 0.0]) < 6 * found.stderr)
-    assert mechanism.influence() >= 1
+    assert mechanism.forecast.influence() >= 1
     nobody = mechanism.randomize(VectorBatch.of([]), seeds[:0], seeded(1, "secret"))
     assert nobody.shape == (0, len(mechanism.layout.widths))

@@ -38,8 +38,8 @@ def test_blocks_change_nothing(name, monkeypatch):
 
     def numbers():
         reports = mechanism.randomize(vectors, seeds, seeded(1, "secret"))
-        totals = mechanism.simulated_totals(vectors, ids, seeded(2, "p"), seeded(2, "s"))
-        return reports, totals, mechanism.predicted_variances(vectors, ids)
+        totals = mechanism.simulation.totals(vectors, ids, seeded(2, "p"), seeded(2, "s"))
+        return reports, totals, mechanism.forecast.variances(vectors, ids)
 
     whole = numbers()
     for module in (coverage, alp, rounding, simulation):

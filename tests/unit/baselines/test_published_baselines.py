@@ -56,7 +56,7 @@ KEPT = {1: 1.0, 3: 0.838, 4: 0.839, 6: 0.832, 11: 0.832, 64: 0.826, 1024: 0.825}
 @pytest.mark.parametrize(("epsilon", "sparsity"), SETTINGS)
 def test_the_authors_settings_have_the_known_variance(epsilon, sparsity):
     mechanism = build("signed-binning-published", epsilon=epsilon, sparsity=sparsity)
-    seen = mechanism.predicted_variance(sparsity) / sparsity
+    seen = mechanism.forecast.variance(sparsity) / sparsity
     assert seen == pytest.approx(SETTINGS[epsilon, sparsity], rel=2e-3)
 
 
@@ -64,7 +64,7 @@ def test_the_authors_settings_have_the_known_variance(epsilon, sparsity):
 @pytest.mark.parametrize("sparsity", KEPT)
 def test_the_authors_settings_have_the_known_bias(epsilon, sparsity):
     mechanism = build("signed-binning-published", epsilon=epsilon, sparsity=sparsity)
-    assert 1 - mechanism.relative_bias() == pytest.approx(KEPT[sparsity], abs=6e-4)
+    assert 1 - mechanism.forecast.relative_bias() == pytest.approx(KEPT[sparsity], abs=6e-4)
     assert (mechanism.response is None) is (epsilon > 2)
 
 
@@ -77,7 +77,7 @@ def test_the_bias_for_three_items_and_more_depends_on_the_planned_clients(client
     missing = {}
     for sparsity in range(3, 65):
         mechanism = build("signed-binning-published", sparsity=sparsity, clients=clients)
-        missing[sparsity] = mechanism.relative_bias()
+        missing[sparsity] = mechanism.forecast.relative_bias()
     if clients == 100_000:
         assert (missing.pop(5), missing.pop(8)) == pytest.approx((0.123, 0.151), abs=6e-4)
     assert least < min(missing.values()) <= max(missing.values()) < most
@@ -88,10 +88,8 @@ def test_the_authors_event_level_has_a_bin_for_four_items_and_no_bias():
         mechanism = build("signed-binning-published", "event", sparsity=sparsity)
         sent = 5 + 4 * mechanism.bins  # a seed and 32-bit floats: the bytes of the paper's tables
         assert (mechanism.bins, sent) == (bins, size)
-        assert mechanism.relative_bias() == 0
-        assert mechanism.predicted_variance(sparsity) == pytest.approx(
-            8 + sparsity / bins, rel=0.01
-        )
+        assert mechanism.forecast.relative_bias() == 0
+        assert mechanism.forecast.variance(sparsity) == pytest.approx(8 + sparsity / bins, rel=0.01)
         assert mechanism.layout.record_bytes < size
     table = build("signed-binning-published", "event", sparsity=100, decode="table")
     assert table.bins == 32  # the linear family needs a power of two
@@ -128,7 +126,7 @@ SETS = {
 @pytest.mark.parametrize("name", ["collision", "wheel"])
 def test_sets_have_the_known_variance(name, epsilon, sparsity):
     mechanism = build(name, epsilon=epsilon, sparsity=sparsity)
-    seen = mechanism.predicted_variance(sparsity) / sparsity
+    seen = mechanism.forecast.variance(sparsity) / sparsity
     # A ring of whole arcs need not fit as well; with one item it can do better than whole slots.
     assert seen == pytest.approx(SETS[epsilon, sparsity], rel=5e-4 if name == "collision" else 0.02)
 
@@ -145,7 +143,7 @@ def test_no_other_number_of_slots_is_better(epsilon, sparsity):
     }:
         if slots > sparsity and slots != best.slots:
             other = build("collision", epsilon=epsilon, sparsity=sparsity, slots=slots)
-            assert other.predicted_variance(0) >= best.predicted_variance(0) * (1 - 1e-6)
+            assert other.forecast.variance(0) >= best.forecast.variance(0) * (1 - 1e-6)
 
 
 def test_the_published_arc_is_as_good_as_ours_within_half_a_percent():
@@ -153,19 +151,19 @@ def test_the_published_arc_is_as_good_as_ours_within_half_a_percent():
         ours = build("wheel", sparsity=sparsity)
         arc = round(ours.slots / (2 * sparsity - 1 + sparsity * math.e))
         theirs = build("wheel", sparsity=sparsity, arc=arc)
-        assert theirs.predicted_variance(0) <= 1.005 * ours.predicted_variance(0)
+        assert theirs.forecast.variance(0) <= 1.005 * ours.forecast.variance(0)
 
 
 def test_errors_of_the_papers_tables_follow_from_the_formulas():
     """Clothing, user level, ε = 1: 0.13 for Harmony and 0.038 for PCKV (MSE)."""
     sizes = {"universe": 1378, "sparsity": 6, "clients": 47958}
     harmony, pckv = build("harmony", **sizes), build("pckv", **sizes)
-    assert harmony.predicted_variance(0) / 47958 == pytest.approx(0.13, rel=0.05)
-    assert pckv.predicted_variance(0) / 47958 == pytest.approx(0.038, rel=0.05)
+    assert harmony.forecast.variance(0) / 47958 == pytest.approx(0.13, rel=0.05)
+    assert pckv.forecast.variance(0) / 47958 == pytest.approx(0.038, rel=0.05)
     assert harmony.layout.record_bytes == pckv.layout.record_bytes == 2
     assert build("pckv", form="ue", **sizes).layout.record_bytes == 345
-    assert build("privkv", **sizes).predicted_variance(0) == pytest.approx(
-        3.48 * harmony.predicted_variance(0), rel=0.01
+    assert build("privkv", **sizes).forecast.variance(0) == pytest.approx(
+        3.48 * harmony.forecast.variance(0), rel=0.01
     )
 
 
@@ -279,10 +277,10 @@ def test_a_key_that_is_asked_twice_gets_one_answer(name, protect):
     vectors = VectorBatch.of([SparseVector([7, 9])] * 300)
     ids = np.array([7, 3, 9, 7, 5, 3], dtype=np.uint64)
     sources = seeded(1, "public"), seeded(1, "secret")
-    totals = mechanism.simulated_totals(vectors, ids, *sources)
+    totals = mechanism.simulation.totals(vectors, ids, *sources)
     assert (totals[0], totals[1]) == (totals[3], totals[5])
     assert len(set(totals.tolist())) > 1
-    assert mechanism.simulated_totals(vectors, ids[:0], *sources).tolist() == []
+    assert mechanism.simulation.totals(vectors, ids[:0], *sources).tolist() == []
 
 
 @pytest.mark.parametrize("decode", ["table", "direct"])

@@ -99,9 +99,9 @@ def test_simulated_totals_are_those_of_the_reports_that_are_made(name, size, mon
     sources = lambda: (seeded(1, "public"), seeded(1, "secret"))  # noqa: E731
     sketch = aggregate(plan, randomize_all(plan, clients, *sources()))
     wanted = Reader(sketch).totals(ids).tolist()
-    assert mechanism.simulated_totals(clients, ids, *sources()).tolist() == wanted
+    assert mechanism.simulation.totals(clients, ids, *sources()).tolist() == wanted
     empty = VectorBatch.of([])
-    assert not mechanism.simulated_totals(empty, ids, *sources()).any()
+    assert not mechanism.simulation.totals(empty, ids, *sources()).any()
 
 
 @pytest.mark.parametrize("name", ["event-two-bins", "event-open"])

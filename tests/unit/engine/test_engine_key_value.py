@@ -85,7 +85,7 @@ def test_a_frequency_that_could_be_noise_tells_nothing():
 def test_an_unknown_covariance_is_taken_at_its_worst(monkeypatch):
     reader = reader_of(PLAN)
     known = conditional_means(reader, ["a", "b"])
-    monkeypatch.setattr(type(reader.mechanism), "pair_covariance", lambda _: None)
+    monkeypatch.setattr(reader.mechanism.forecast, "pair_covariance", lambda: None)
     worst = conditional_means(reader, ["a", "b"])
     assert (worst.stderr > known.stderr).all()
     most = worst.frequency.stderr * np.abs(worst.mean) + worst.totals.stderr

@@ -20,7 +20,7 @@ def noise_of(name: str, unit: str, sparsity: int) -> float:
         salt=bytes(16),
     )
     assert plan.failure == explanations.FAILURE
-    return mechanism_of(plan).predicted_variance(0.0)
+    return mechanism_of(plan).forecast.variance(0.0)
 
 
 @pytest.mark.parametrize("sparsity", [1, 4, 16, 64, 256])

@@ -119,15 +119,14 @@ def test_measured_and_predicted_variances_are_compared(factor, surprising, monke
 
     4 runs of 4,096 keys: a standard error is at least sqrt(2/16384), or 1.1 %.
     """
-    from faintly.mechanisms import mechanism_class
+    from faintly.mechanisms import Simulation
 
-    binning = mechanism_class("signed-binning")
-    honest = binning.simulated_totals
+    honest = Simulation.totals
 
     def totals(self, *arguments):
         return np.rint(honest(self, *arguments) * factor**0.5).astype(np.int64)
 
-    monkeypatch.setattr(binning, "simulated_totals", totals)
+    monkeypatch.setattr(Simulation, "totals", totals)
     point = Point(Synthetic(2_000, 4096, 4), "event", 1.0, "all", ("paper",))
     records = tuple(run(Task(point, "paper", number), None) for number in range(4))
     cell = Cell(point, METHODS["paper"], records)

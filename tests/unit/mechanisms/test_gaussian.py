@@ -39,7 +39,7 @@ def test_variance_is_that_of_the_analytic_gaussian(distance):
     """Within 1 % of 13.918 times the squared length, at 1.25 kB for a thousand keys."""
     mechanism = mechanism_of(plan_of(distance=distance))
     expected = ANALYTIC * distance * min(2, distance)
-    assert expected <= mechanism.predicted_variance(0) <= 1.01 * expected
+    assert expected <= mechanism.forecast.variance(0) <= 1.01 * expected
     assert mechanism.layout.record_bytes <= 1250
 
 
@@ -139,7 +139,7 @@ def test_reports_fit_and_add_up():
     ids = np.array([4, 1], dtype=np.uint64)
     expected = sent.astype(np.int64).sum(axis=0)[[4, 1]] - 4 * mechanism.range
     np.testing.assert_array_equal(mechanism.read(batch, ids), expected)
-    assert still.predicted_variance(0) == 3
+    assert still.forecast.variance(0) == 3
 
 
 def test_any_number_of_items_is_taken():

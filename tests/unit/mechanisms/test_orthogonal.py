@@ -121,9 +121,9 @@ def test_direct_reports_are_small_and_lose_next_to_nothing(changes, bytes_):
     made = mechanism(decode="direct", **changes)
     assert made.layout.record_bytes == bytes_
     assert made.layout.seed_bytes == 0
-    assert 0 < made.relative_bias() <= 2**-16
-    assert made.ghost_variance() <= 0.02 * made.channel.unheld
-    assert made.largest_ghost() == 0
+    assert 0 < made.forecast.relative_bias() <= 2**-16
+    assert made.forecast.ghost_variance() <= 0.02 * made.channel.unheld
+    assert made.forecast.largest_ghost() == 0
     with pytest.raises(TypeError, match="decodes directly"):
         made.tables.cells(
             ReportBatch(made.plan.digest, np.zeros(0, np.uint64), np.zeros((0, 2), np.uint32))
@@ -144,13 +144,13 @@ def test_tables_keep_the_rules_where_they_can(changes):
     made = mechanism(decode="table", **changes)
     share = 0.125 if changes.get("universe") == "open" else 0.02
     assert made.plan.hashing.maps >= 16
-    assert made.largest_ghost() <= 0.3
-    assert made.ghost_variance() <= share * made.channel.unheld * (1 + 1e-9)
-    assert made.relative_bias() <= 2**-8
+    assert made.forecast.largest_ghost() <= 0.3
+    assert made.forecast.ghost_variance() <= share * made.channel.unheld * (1 + 1e-9)
+    assert made.forecast.relative_bias() <= 2**-8
     assert 4 * np.prod(made.tables.shape) <= 2**28
     size = made.plan.universe.size
     if size is not None:
-        places = [made._rows(np.arange(size, dtype=np.uint64), np.zeros(size, dtype=np.int64))]
+        places = [made.rows(np.arange(size, dtype=np.uint64), np.zeros(size, dtype=np.int64))]
         ((blocks, rows_),) = places
         assert len(np.unique(np.column_stack([blocks, rows_[:, 0, 0]]), axis=0)) == size
 

@@ -169,20 +169,20 @@ def test_a_table_report_is_one_cell_of_at_most_four_bytes(size, clients):
     assert chosen.seed_bytes == 8
     assert chosen.layout.record_bytes == (bits + 8) // 8 <= 4
     if bits < 26:  # what 256 MiB hold
-        assert chosen.worst_variance() <= 1.02 * chosen.predicted_variance(0)
-        assert chosen.largest_ghost() <= 0.3
+        assert chosen.forecast.worst_variance() <= 1.02 * chosen.forecast.variance(0)
+        assert chosen.forecast.largest_ghost() <= 0.3
 
 
 def test_where_memory_ends_ghosts_are_told_and_more_memory_helps():
     wanted = {"epsilon": 4.0, "sparsity": 6, "clients": 20_000_000, "universe": 50_000}
     chosen = mechanism(**wanted)
     assert chosen.plan.hashing.maps * 2**chosen.plan.hashing.bits == 2**26
-    assert chosen.largest_ghost() > 1
-    assert chosen.worst_variance() > 1.1 * chosen.predicted_variance(0)
+    assert chosen.forecast.largest_ghost() > 1
+    assert chosen.forecast.worst_variance() > 1.1 * chosen.forecast.variance(0)
     larger = mechanism(**wanted, memory=2**28)
-    assert larger.largest_ghost() == pytest.approx(chosen.largest_ghost())
+    assert larger.forecast.largest_ghost() == pytest.approx(chosen.forecast.largest_ghost())
     larger = mechanism(**wanted, memory=2**30)
-    assert larger.largest_ghost() == pytest.approx(chosen.largest_ghost() / 4)
+    assert larger.forecast.largest_ghost() == pytest.approx(chosen.forecast.largest_ghost() / 4)
 
 
 def test_the_largest_ghost_is_that_of_the_law():
@@ -208,7 +208,7 @@ def test_the_largest_ghost_is_that_of_the_law():
 def test_asked_bits_and_maps_are_kept_and_widen_the_intervals():
     chosen = mechanism(bits=9, maps=1, clients=10**6)
     assert (chosen.plan.hashing.bits, chosen.plan.hashing.maps) == (9, 1)
-    assert chosen.worst_variance() > 10 * chosen.predicted_variance(0)
+    assert chosen.forecast.worst_variance() > 10 * chosen.forecast.variance(0)
     assert mechanism(maps=64).plan.hashing.maps == 64
     assert mechanism(universe=Universe.open()).plan.hashing.maps >= 4
 
@@ -366,13 +366,13 @@ def test_variance_of_the_forms():
         values = (1.0, 0.5) if options.get("form") == "unsigned" else (1.0, -1.0)
         sketch = aggregate(plan, [reports_of(plan, some_vectors(400, (2, 4), values))])
         null = chosen.variance(sketch, None, np.zeros(1))
-        assert null[0] == pytest.approx(chosen.predicted_variance(0))
+        assert null[0] == pytest.approx(chosen.forecast.variance(0))
         wild = np.linspace(-3, 3, 50) / chosen.attenuation
         for means in (np.zeros(50), wild):
             assert (chosen.variance(sketch, ids, means) > 0).all()
-        assert chosen.worst_variance() >= chosen.predicted_variance(0)
-        assert chosen.relative_bias() < 1e-3
-        assert chosen.influence() > 0
+        assert chosen.forecast.worst_variance() >= chosen.forecast.variance(0)
+        assert chosen.forecast.relative_bias() < 1e-3
+        assert chosen.forecast.influence() > 0
 
 
 @pytest.mark.long
@@ -386,7 +386,7 @@ def test_influence_is_the_most_one_report_says():
             np.abs(chosen.read(batch.take(slice(i, i + 1)), np.arange(200, dtype=np.uint64))).max()
             for i in range(15)
         ]
-        assert max(said) * chosen.scale == pytest.approx(chosen.influence())
+        assert max(said) * chosen.scale == pytest.approx(chosen.forecast.influence())
 
 
 def test_variants_depend_on_what_is_asked():
@@ -436,11 +436,13 @@ def test_sets_by_table_have_the_sizes_and_errors_of_the_table(
     chosen = mechanism(epsilon=epsilon, values="set", bins=bins, **wanted)
     assert (chosen.groups, chosen.top, chosen.threshold) == (64, top, threshold)
     assert chosen.attenuation == pytest.approx(c, abs=5e-7)
-    assert chosen.predicted_variance(0) / 16 == pytest.approx(unheld, rel=6e-4)
-    assert (chosen.worst_variance() - chosen.ghost_variance()) / 16 == pytest.approx(held, rel=4e-4)
+    assert chosen.forecast.variance(0) / 16 == pytest.approx(unheld, rel=6e-4)
+    assert (
+        chosen.forecast.worst_variance() - chosen.forecast.ghost_variance()
+    ) / 16 == pytest.approx(held, rel=4e-4)
     assert chosen.layout.record_bytes == 3
-    assert chosen.ghost_variance() <= 0.02 * chosen.predicted_variance(0) * (1 + 1e-9)
-    assert chosen.largest_ghost() <= 0.3
+    assert chosen.forecast.ghost_variance() <= 0.02 * chosen.forecast.variance(0) * (1 + 1e-9)
+    assert chosen.forecast.largest_ghost() <= 0.3
 
 
 @pytest.mark.parametrize(
@@ -450,7 +452,7 @@ def test_sets_by_table_have_the_sizes_and_errors_of_the_table(
 def test_sets_of_rare_keys_have_the_least_error(epsilon, least, share):
     wanted = {"form": "unsigned", "sparsity": 16, "clients": 100_000, "universe": 23_496}
     chosen = mechanism(epsilon=epsilon, values="set", **share, **wanted)
-    assert chosen.predicted_variance(0) / 16 == pytest.approx(least, rel=1e-3)
+    assert chosen.forecast.variance(0) / 16 == pytest.approx(least, rel=1e-3)
 
 
 @pytest.mark.parametrize("decode", ["table", "direct"])

@@ -79,7 +79,7 @@ def test_searched_bins_are_at_least_as_good_as_the_tables(row):
 def test_rounding_the_threshold_changes_nothing_that_shows(row, groups):
     chosen = mechanism(epsilon=row["epsilon"], sparsity=row["k"], groups=groups, decode="direct",
                        form="dense")  # fmt: skip
-    assert chosen.predicted_variance(1.0) == pytest.approx(row[f"g{groups}"], rel=SIX_DIGITS)
+    assert chosen.forecast.variance(1.0) == pytest.approx(row[f"g{groups}"], rel=SIX_DIGITS)
     loss = chosen.guarantee().budget.epsilon
     assert row["epsilon"] * (1 - SIX_DIGITS) <= loss <= row["epsilon"]
 
@@ -117,4 +117,4 @@ def test_constants_are_finite_for_every_sparsity():
             protect="user", epsilon=1.0, sparsity=tokens, clients=10**5, universe=10**4
         )
         assert plan.mechanism == "projection-choice"
-        assert 5.9 * tokens < mechanism_of(plan).predicted_variance(0) < 6.6 * tokens
+        assert 5.9 * tokens < mechanism_of(plan).forecast.variance(0) < 6.6 * tokens

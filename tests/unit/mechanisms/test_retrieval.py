@@ -55,13 +55,13 @@ def vectors_of(count, items, size, seed=1):
 )
 def test_variance_is_the_note_s_channel(epsilon, printed):
     made = mechanism(epsilon=epsilon)
-    assert f"{made.predicted_variance(3.0):.4g}" == printed
-    assert made.predicted_variance(0.0) == made.influence() ** 2
-    assert 1 < made.worst_variance() / made.predicted_variance(0.0) <= 1.02
-    assert 0 < made.largest_ghost() <= 0.3
+    assert f"{made.forecast.variance(3.0):.4g}" == printed
+    assert made.forecast.variance(0.0) == made.forecast.influence() ** 2
+    assert 1 < made.forecast.worst_variance() / made.forecast.variance(0.0) <= 1.02
+    assert 0 < made.forecast.largest_ghost() <= 0.3
     alone = mechanism(epsilon=epsilon, decode="direct")
-    assert alone.worst_variance() == alone.predicted_variance(0.0)
-    assert alone.largest_ghost() == 0
+    assert alone.forecast.worst_variance() == alone.forecast.variance(0.0)
+    assert alone.forecast.largest_ghost() == 0
     assert epsilon - 1e-8 < made.guarantee().budget.epsilon <= epsilon
     assert made.guarantee().conditions == ()
 
@@ -93,7 +93,7 @@ def test_sizes(changes, bits, blocks, maps, bytes_):
     assert (made.bits, made.blocks, made.plan.hashing.maps) == (bits, blocks, maps)
     assert made.layout.record_bytes == bytes_
     assert made.layout.seed_bytes == (0 if maps else 5)
-    assert made.relative_bias() < 2.0**-8
+    assert made.forecast.relative_bias() < 2.0**-8
     assert Plan.from_json(made.plan.to_json()).digest == made.plan.digest
 
 
@@ -102,7 +102,7 @@ def test_relative_bias_is_within_the_dropped_item_bound():
     for changes in ({}, {"sparsity": 32, "universe": 23496}, {"decode": "direct"}):
         made = mechanism(**changes)
         bound = (1 + 1 / made.blocks) ** (made.plan.sparsity - 1) * 2.0**-made.bits
-        assert 0 < made.relative_bias() < bound
+        assert 0 < made.forecast.relative_bias() < bound
 
 
 def test_ghosts_are_those_of_the_law():
@@ -113,7 +113,9 @@ def test_ghosts_are_those_of_the_law():
         for _ in range(runs):
             codes = source.choice(2 ** (bits - 1), items, replace=fold)
             made = mechanism(universe=2 ** (bits - 1), sparsity=1, bits=bits, maps=1)
-            law = made.law([1.0] * items, [(0, 2 * int(code) + 1, 1) for code in codes])
+            law = made.law.probabilities(
+                [1.0] * items, [(0, 2 * int(code) + 1, 1) for code in codes]
+            )
             read = law.copy()[None, :]
             kernels.walsh_hadamard(scaled := np.round(read * 2**50).astype(np.int64))
             every = scaled[0, 1::2] / 2**50 / theta  # rows begin with a one

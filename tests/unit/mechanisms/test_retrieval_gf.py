@@ -12,7 +12,7 @@ from faintly.core import Budget, Plan, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.api import Request
+from faintly.mechanisms.request import Request
 from faintly.mechanisms.retrieval_gf import RetrievalGf
 from faintly.mechanisms.retrieval_gf import channel as channels
 from faintly.planner import make_plan
@@ -265,7 +265,9 @@ def test_variance_is_never_below_that_of_an_absent_key(options):
     floor = mechanism.channel.absent_moment
     assert (estimates.stderr**2 * 40 >= floor * (1 - 1e-12)).all()
     assert mechanism.variance(sketch, None, np.zeros(1))[0] >= floor
-    assert mechanism.influence() == pytest.approx(max(mechanism.channel.readings) * mechanism.scale)
+    assert mechanism.forecast.influence() == pytest.approx(
+        max(mechanism.channel.readings) * mechanism.scale
+    )
 
 
 def test_variants_are_pure_and_never_full():

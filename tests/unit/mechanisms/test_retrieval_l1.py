@@ -49,8 +49,8 @@ def made(*args, **rest):
 )
 def test_binary_is_one_plus_l_over_epsilon_squared(distance, expected):
     mechanism = made("binary", distance=distance)
-    assert mechanism.predicted_variance(1.0) == pytest.approx(expected, rel=1e-7)
-    assert mechanism.worst_variance() == pytest.approx(expected, rel=1e-7)
+    assert mechanism.forecast.variance(1.0) == pytest.approx(expected, rel=1e-7)
+    assert mechanism.forecast.worst_variance() == pytest.approx(expected, rel=1e-7)
     assert mechanism.symbols == 64 + 40
     assert mechanism.layout.record_bytes == 8 + 13
     short = made("binary", distance=distance, symbols=64 + 18)
@@ -66,8 +66,8 @@ def test_ternary_reaches_the_note(distance, field, expected, size):
     ratio = 1 + 1 / distance
     formula = 2 * ratio**2 / ((ratio + 1) * (ratio - 1) ** 2)
     assert mechanism.order == field
-    assert mechanism.predicted_variance(1.0) == pytest.approx(expected, abs=5e-5)
-    assert mechanism.predicted_variance(1.0) == pytest.approx(formula, rel=1e-7)
+    assert mechanism.forecast.variance(1.0) == pytest.approx(expected, abs=5e-5)
+    assert mechanism.forecast.variance(1.0) == pytest.approx(formula, rel=1e-7)
     assert mechanism.symbols == 64 + math.ceil(40 / math.log2(field))
     fewest = next(t for t in range(64, 200) if forms.failure(field, 64, t) <= 1e-5)
     assert made("ternary", distance=distance, symbols=fewest).layout.record_bytes == size
@@ -78,10 +78,10 @@ def test_polynomials_are_pure_and_as_good(distance):
     mechanism = made("polynomial", distance=distance, delta=0.0)
     ratio = 1 + 1 / distance
     formula = 2 * ratio**2 / ((ratio + 1) * (ratio - 1) ** 2)
-    assert formula <= mechanism.predicted_variance(1.0) < 1.002 * formula
+    assert formula <= mechanism.forecast.variance(1.0) < 1.002 * formula
     assert mechanism.guarantee().budget.delta == 0
     assert mechanism.layout.record_bytes == math.ceil(65 * 10 / 8)
-    assert mechanism.relative_bias() == 0
+    assert mechanism.forecast.relative_bias() == 0
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -136,7 +136,7 @@ def test_best_bins_are_no_worse_than_the_papers_in_the_papers_bytes(family):
     for sparsity in (6, 11, 64):
         paper = mechanism_of(plan_of(sparsity=sparsity, **DIRECT))
         best = mechanism_of(plan_of(sparsity=sparsity, bins="best", **family))
-        assert best.predicted_variance(sparsity) <= paper.predicted_variance(sparsity) + 1e-9
+        assert best.forecast.variance(sparsity) <= paper.forecast.variance(sparsity) + 1e-9
         assert best.layout.record_bytes <= 5 + 4 * paper.bins
 
 
@@ -348,7 +348,7 @@ def test_reports_stay_within_their_range_however_many_items():
 def test_variance_is_noise_plus_collisions():
     mechanism = mechanism_of(plan_of("event", 1.0, 16, bins=4))
     assert mechanism.noise_variance == pytest.approx(8.0, rel=1e-2)
-    assert mechanism.predicted_variance(16.0) == pytest.approx(12.0, rel=1e-2)
+    assert mechanism.forecast.variance(16.0) == pytest.approx(12.0, rel=1e-2)
 
 
 def test_squares_are_exact_also_where_they_would_overflow():

@@ -41,7 +41,7 @@ def test_a_mean_that_would_be_missed_is_foretold(crowd, protect):
 def test_a_sample_finds_the_sparsity_of_those_who_hold_most(crowd):
     plan = make_plan(protect="event", sample=crowd, **WANTED)
     assert plan.sparsity == 60
-    stderr = math.sqrt(mechanism_of(plan).predicted_variance(18.4) / 50_000)
+    stderr = math.sqrt(mechanism_of(plan).forecast.variance(18.4) / 50_000)
     assert excess(mechanism_of(plan), crowd).bias < stderr / 5
 
 

@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from dataclasses import replace
+from functools import cached_property
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from faintly.core import Budget, Universe, UserLevel
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms.signed_binning.forecast import BinForecast
 from faintly.planner import make_plan, rank, request_for, survey
 from faintly.planner.explain import why
 from faintly.planner.search import drawbacks_of, ordered
@@ -42,8 +44,8 @@ def test_a_candidate_tells_what_its_plan_will_do():
     for one in rank(protect="event", **COMMON):
         mechanism = mechanism_of(one.plan)
         assert one.bytes == mechanism.layout.record_bytes
-        assert one.worst == one.error.held == mechanism.worst_variance()
-        assert one.typical == mechanism.predicted_variance(2.0)
+        assert one.worst == one.error.held == mechanism.forecast.worst_variance()
+        assert one.typical == mechanism.forecast.variance(2.0)
         assert one.stderr == pytest.approx((one.worst / 20_000) ** 0.5)
         assert one.plan.decode == one.decode
         if one.decode == "table":
@@ -81,9 +83,8 @@ def test_ties_go_to_tables_then_fewer_bytes_then_cheaper_decoding_and_drawbacks_
 
 
 def _drawbacks(bias, operations, memory, *, stderr=math.inf, share=1.0, refuses=False):
-    mechanism = SimpleNamespace(
-        relative_bias=lambda: bias, largest_ghost=lambda: 0.0, enforces_sparsity=refuses
-    )
+    forecast = SimpleNamespace(relative_bias=lambda: bias, largest_ghost=lambda: 0.0)
+    mechanism = SimpleNamespace(forecast=forecast, enforces_sparsity=refuses)
     error, request = (
         SimpleNamespace(stderr=stderr, share=share),
         SimpleNamespace(hard_sparsity=False),
@@ -173,11 +174,13 @@ def test_a_theorem_that_needs_delta_says_so():
 
 
 def test_a_new_mechanism_is_ranked_without_being_named(monkeypatch):
-    class Copy(mechanism_class("signed-binning")):
-        name = "copy"
-
+    class Better(BinForecast):
         def worst_variance(self):
             return 0.5 * super().worst_variance()
+
+    class Copy(mechanism_class("signed-binning")):
+        name = "copy"
+        forecast = cached_property(Better)
 
     registry = {**{name: mechanism_class(name) for name in mechanism_names()}, "copy": Copy}
     monkeypatch.setattr("faintly.mechanisms.registry._REGISTRY", registry)

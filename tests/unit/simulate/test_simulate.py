@@ -38,7 +38,7 @@ def plan_of(name, protect, **options):
 def test_errors_and_coverage_are_as_predicted(name, protect, options, drawn, monkeypatch):
     """4 runs of 512 keys: n·MSE strays by 3 %, and coverage by 0.5 %, in standard errors."""
     plan = plan_of(name, protect, **options)
-    assert mechanism_of(plan).draws_sum is drawn
+    assert mechanism_of(plan).simulation.draws_sum is drawn
     if drawn:
         monkeypatch.setattr(type(mechanism_of(plan)), "randomize", None)  # no report is made
     vectors, ids = Synthetic(CLIENTS, KEYS, 4).vectors(0, None), np.arange(KEYS, dtype=np.uint64)
@@ -50,9 +50,9 @@ def test_errors_and_coverage_are_as_predicted(name, protect, options, drawn, mon
 def test_too_little_noise_shows(monkeypatch):
     """Mutant: half of the total's deviation."""
     plan = plan_of("naive", "event", noise="laplace")
-    naive = type(mechanism_of(plan))
-    honest = naive.simulated_totals
-    monkeypatch.setattr(naive, "simulated_totals", lambda *given: honest(*given) // 2)
+    naive = type(mechanism_of(plan).simulation)
+    honest = naive.totals
+    monkeypatch.setattr(naive, "totals", lambda *given: honest(*given) // 2)
     vectors, ids = Synthetic(CLIENTS, KEYS, 4).vectors(0, None), np.arange(KEYS, dtype=np.uint64)
     result = simulate(plan, vectors, ids, true_means(vectors, ids), runs=4, seed=1)
     assert result.mean("n_mse") < 0.5 * result.mean("predicted_n_var")

@@ -4,16 +4,82 @@ A set of rows is known by the cells orthogonal to it, as a mask with a bit for e
 cells. Asking for more rows keeps the common bits of two masks, even if rows are dependent.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from faintly.core import FloatArray, WordArray
+from faintly import kernels
+from faintly.core import FloatArray, IdArray, Universe, WordArray
+from faintly.mechanisms.bit_cells import CellLaw
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.orthogonal import rows as public
 from faintly.mechanisms.orthogonal.channel import Channel
 from faintly.primitives.noise import FULL
 
+if TYPE_CHECKING:
+    from faintly.mechanisms.orthogonal import Orthogonal
+
+
 Masks = tuple[int, int]  # masks of the first m rows, and of all
+
+
+class OrthogonalLaw(CellLaw):
+    """A cell is uniform over those orthogonal to the rows that were asked for."""
+
+    mechanism: "Orthogonal"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield fewer bits than rows, so that dependent rows and full cells are enumerated."""
+        mechanism = self.mechanism
+        grid, rows = (0.0, 0.5, 1.0), mechanism.channel.most
+        options: dict[str, Any] = {
+            "rows": mechanism.channel.rows,
+            "levels": len(mechanism.channel.speak),
+        }
+        options["maps"] = 1
+        if not mechanism.table:
+            yield SmallCase(self.small(bits=2, options=options), grid, items=3)
+            yield SmallCase(self.small(bits=3, options=options), grid, items=2)
+            return
+        four = {"bits": rows + 2, "universe": Universe.indexed(4)}
+        yield SmallCase(self.small(**four, options=options | {"blocks": 1}), grid, items=3)
+        two = {"bits": rows + 1, "universe": Universe.indexed(4)}
+        if mechanism.blocks > 1 and rows < 4:  # a report of two cells is one of 2^(2b)
+            yield SmallCase(self.small(**two, options=options | {"blocks": 2}), grid, items=3)
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
+        """Yield every (block, mask, mask) of items: cells orthogonal to its first rows, and to all.
+
+        In direct mode every map is there, with rows that repeat, depend on each other or are 0.
+        """
+        yield from itertools.product(list(self._one_outcome()), repeat=items)
+
+    def _one_outcome(self) -> Iterator[tuple[int, int, int]]:
+        mechanism = self.mechanism
+        if not mechanism.table:
+            for masks in every_masks(mechanism.channel, mechanism.bits):
+                yield 0, *masks
+            return
+        elements = np.arange(2**mechanism.field, dtype=np.uint32)
+        for block in range(mechanism.blocks):
+            for rows in public.table_rows(elements, mechanism.constants, mechanism.field):
+                yield block, *masks_of(rows, mechanism.channel, mechanism.bits)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int], ...]:
+        """Return block and masks of each id under a seed."""
+        mechanism = self.mechanism
+        chosen = kernels.pick_maps(np.array([seed], dtype=np.uint64), self.plan.hashing.maps)
+        blocks, rows = mechanism.rows(ids, np.repeat(chosen, len(ids)))
+        return tuple(
+            (block, *masks_of(own, mechanism.channel, mechanism.bits))
+            for block, own in zip(blocks.tolist(), rows, strict=True)
+        )
+
+    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
+        return cell_law(self.mechanism.channel, held, self.mechanism.bits)
 
 
 def mask_of(rows: Iterable[int], bits: int) -> int:

@@ -32,12 +32,12 @@ from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.bit_cells import CellShape as Shape
 from faintly.mechanisms.bit_cells import Wanted
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows
 from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.primitives.fields import with_one_more
 from faintly.primitives.noise import FULL
 

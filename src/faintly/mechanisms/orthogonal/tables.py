@@ -23,17 +23,19 @@ class CellTables(Tables):
 
     @property
     def shape(self) -> tuple[int, int]:
-        if self.mechanism.plan.decode == "direct":
+        mechanism = self.mechanism
+        if mechanism.plan.decode == "direct":
             return self.hashing.maps, 1
-        return self.hashing.maps * self.mechanism.blocks, 2**self.mechanism.bits
+        return self.hashing.maps * mechanism.blocks, 2**mechanism.bits
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return B cells per report, of weight 1."""
-        if self.mechanism.plan.decode == "direct":
+        mechanism = self.mechanism
+        if mechanism.plan.decode == "direct":
             return super().cells(batch)
-        blocks, cell = self.mechanism.blocks, self.mechanism.cell_fields(batch.fields)
+        blocks, cell = mechanism.blocks, mechanism.cell_fields(batch.fields)
         tables = self.map_of(batch)[:, None] * blocks + np.arange(blocks)
-        index = cell + (tables << self.mechanism.bits).astype(np.uint32)
+        index = cell + (tables << mechanism.bits).astype(np.uint32)
         return Cells(index.ravel(), np.ones(index.size, dtype=np.int32))
 
     def transform(self, tables: TableArray) -> TableArray:
@@ -41,11 +43,12 @@ class CellTables(Tables):
 
         A cell that is 0 says nothing, so it does not count.
         """
-        channel = self.mechanism.channel
+        mechanism = self.mechanism
+        channel = mechanism.channel
         weights = channel.weights_of_sets
         made = tables.astype(wide_enough(tables, int(weights.sum())))
         made[:, 0] = 0
         kernels.walsh_hadamard(made)
-        sums = rows.combined(self.mechanism.constants)
-        images = rows.images(sums, self.mechanism.bits - channel.most)
+        sums = rows.combined(mechanism.constants)
+        images = rows.images(sums, mechanism.bits - channel.most)
         return kernels.fold_characters(made, images, weights)

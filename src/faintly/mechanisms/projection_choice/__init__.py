@@ -13,9 +13,8 @@ bins      several: less noise at items that few hold, for large epsilon; linear 
 unsigned  values in [0, 1]: slots (g, j) score their number of tokens; linear by table, or prf
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,20 +22,23 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch
+from faintly.core import Budget, Guarantee, Plan, Sketch
+from faintly.core import ReadingLaw as ReadingLaw
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.core.vector import SparseVector, VectorBatch
-from faintly.mechanisms import ghosts, simulation
+from faintly.mechanisms import ghosts as ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Request
+from faintly.mechanisms import simulation as simulation
 from faintly.mechanisms.base import Planned
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.projection_choice import bin_tables, client, constants
-from faintly.mechanisms.projection_choice import law as laws
 from faintly.mechanisms.projection_choice import plan as planning
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
+from faintly.mechanisms.projection_choice.forecast import ChoiceForecast
+from faintly.mechanisms.projection_choice.law import ChoiceLaw
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Request
 from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
@@ -46,8 +48,6 @@ from faintly.primitives.hashing import LinearBins
 THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
 BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
 READ = 2**20  # reports looked at a time: those of a sketch may be more than memory holds
-# Of 1 over the number of rows: measured 0.02 to 0.19, for epsilon 0.5 to 4 and 4 to 64 tokens.
-DEPENDENCE = 0.25
 BINS_FROM = 2.0  # epsilon from which bins can beat one bin where few people hold an item
 
 
@@ -58,6 +58,8 @@ class ProjectionChoice(Planned):
 
     planning = planning
     tables = cached_property(bin_tables.tables_of)
+    forecast = cached_property(ChoiceForecast)
+    law = cached_property(ChoiceLaw)
     plan: Plan
     form: str
     groups: int
@@ -89,11 +91,13 @@ class ProjectionChoice(Planned):
         return Shape(self.tokens, self.groups, self.bins, self.form != "unsigned")
 
     @property
-    def _linear(self) -> bool:
+    def linear(self) -> bool:
+        """Return whether the hash is of the linear family."""
         return self.plan.hashing.family == "linear"
 
     @property
-    def _cell(self) -> bool:
+    def cell(self) -> bool:
+        """Return whether a report is the cell of a table."""
         return self.plan.decode == "table"
 
     @cached_property
@@ -102,18 +106,19 @@ class ProjectionChoice(Planned):
 
         A cell is a row, with bins a row and a bin; without signs there is none to send.
         """
-        if not self._cell:
+        if not self.cell:
             return fields_below(self.shape.slots, 1, self.plan.hashing.seed_bytes)
         return self.tables.layout((1,) * self.shape.signed + (self.plan.hashing.bits,))
 
     @cached_property
-    def _odds(self) -> Odds:
+    def odds(self) -> Odds:
+        """Return how likely the best slots are."""
         return Odds(self.top, self.threshold / noise.FULL)
 
     @cached_property
     def attenuation(self) -> float:
         """Return c: the mean of an unscaled report at an item of value 1."""
-        return constants.attenuation(self.shape, self._odds)
+        return constants.attenuation(self.shape, self.odds)
 
     @cached_property
     def scale(self) -> float:  # type: ignore[override]
@@ -160,16 +165,16 @@ class ProjectionChoice(Planned):
         if self.form != "dense":
             hits = self._hits(seeds, tokens, rng)
             return client.choose_hit(hits, self.shape, self.top, self.threshold, rng)
-        sums = self._projections(seeds, tokens)
+        sums = self.projections(seeds, tokens)
         sums += client.dense_dummies(tokens.counts, self.groups, self.tokens, rng)
         # Differences of two scores still fit, and narrow numbers are compared fastest.
         narrow = sums.astype(np.int16 if self.tokens < 2**14 else np.int32)
         return client.choose(narrow, self.shape.signed, self.top, self.threshold, rng)
 
-    def _projections(self, seeds: IdArray, tokens: Tokens) -> IntArray:
+    def projections(self, seeds: IdArray, tokens: Tokens) -> IntArray:
         """Return the sum of signs of each client's tokens in each group of one bin."""
         offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
-        if not self._linear:
+        if not self.linear:
             return kernels.project_prf(seeds, offsets, tokens.ids, tokens.negative, self.groups)
         codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.tables.maps)
         flips ^= tokens.negative
@@ -187,7 +192,7 @@ class ProjectionChoice(Planned):
 
     def _hits(self, seeds: IdArray, tokens: Tokens, rng: Rng) -> WordArray:
         """Return the place that every token and dummy of a client hits, in every group."""
-        held = self._places(seeds, tokens)
+        held = self.places(seeds, tokens)
         held ^= (tokens.negative[:, None] & self.shape.signed).astype(np.uint32)
         place = np.arange(self.tokens) < tokens.counts[:, None]
         hits = np.empty((*place.shape, self.groups), dtype=np.uint32)
@@ -197,9 +202,9 @@ class ProjectionChoice(Planned):
         hits += np.arange(self.groups, dtype=np.uint32) * np.uint32(self.shape.places)
         return hits.reshape(len(hits), -1)
 
-    def _places(self, seeds: IdArray, tokens: Tokens) -> WordArray:
+    def places(self, seeds: IdArray, tokens: Tokens) -> WordArray:
         """Return bin (and sign, as the lowest bit) of each token (row) in each group (column)."""
-        if self._linear:
+        if self.linear:
             offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
             codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.tables.maps)
             return kernels.place_codes(
@@ -212,7 +217,7 @@ class ProjectionChoice(Planned):
         return np.uint32(2) * where + (words & np.uint32(1)) if self.shape.signed else where
 
     def _fields(self, slots: IntArray, seeds: IdArray) -> WordArray:
-        if not self._cell:
+        if not self.cell:
             return slots.astype(np.uint32)[:, None]
         # The server needs nothing but the cell: whatever else the seed reveals stays on the device.
         groups, where = np.divmod(slots >> self.shape.signed, self.bins)
@@ -223,7 +228,7 @@ class ProjectionChoice(Planned):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] for each id; unsigned, b times the hits less n."""
-        if not self._linear:
+        if not self.linear:
             totals, hits = self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)
             return totals if self.shape.signed else self.bins * hits - len(batch)
         return self.tables.read(batch, ids)
@@ -258,7 +263,7 @@ class ProjectionChoice(Planned):
             return hit * (1 - hit) / self.attenuation**2
         if ids is None:
             return 1 / self.bins / self.attenuation**2 - square
-        if self._cell:
+        if self.cell:
             assert sketch.tables is not None
             transformed = self.tables.transform(sketch.tables)
             return self.tables.variance(transformed, sketch, ids, means)
@@ -271,108 +276,3 @@ class ProjectionChoice(Planned):
         """Return n·Var at keys whose bins are named so often by this many reports."""
         hit = np.maximum(1 / self.bins, hits / max(1, count))
         return hit / self.attenuation**2 - np.minimum(means**2, 1.0)
-
-    def reading_law(self) -> ReadingLaw:
-        """Return a fair sign in a bin of b that the item has, or whether its bin is the one."""
-        if self.shape.signed:
-            return ReadingLaw.rare(1 / self.bins)
-        return ReadingLaw((-1, self.bins - 1), (1 - 1 / self.bins, 1 / self.bins))
-
-    def pair_covariance(self) -> float | None:
-        """Return the chance that two tokens agree in the chosen group, scaled, less v·v'.
-
-        Known in the dense form; the sign of a report cancels from the product of two readings.
-        """
-        if self.form != "dense" or self.tokens < 2:
-            return None
-        return constants.pair_agreement(self.shape, self._odds) / self.attenuation**2 - 1
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        return constants.unheld_variance(self.shape, self._odds)
-
-    @property
-    def held_excess_moment(self) -> float:
-        """Return how much more often a held item is hit, squared scale included; 0 without bins.
-
-        With signed bins it is a bound.
-        """
-        held = constants.held_variance(self.shape, self._odds)
-        return held + 1 - constants.unheld_variance(self.shape, self._odds)
-
-    def worst_variance(self) -> float:
-        return constants.worst_variance(self.shape, self._odds) + self.ghost_variance()
-
-    def ghost_variance(self) -> float:
-        """Return n·κ/(J·2^D), which it is where everybody holds the same k items."""
-        if not self._linear:
-            return 0.0
-        plan, sizes = self.plan, (self.shape, self.top, self.plan.universe.size)
-        return planning.ghost_variance(*sizes, plan.clients, plan.hashing)
-
-    def largest_ghost(self) -> float:
-        """Return what the XOR of several tokens reads, if everybody holds them."""
-        if not self._linear:
-            return 0.0
-        plan, variance = self.plan, constants.unheld_variance(self.shape, self._odds)
-        shared = plan.universe.size is None
-        strength = constants.ghost_strength(self.shape, self.top, shared=shared)
-        return ghosts.in_errors(strength, plan.hashing.maps, plan.clients, variance)
-
-    def relative_bias(self) -> float:
-        """Return what means lose because a row puts tokens into bins that are not independent.
-
-        Two of them are, as far as scores go: they meet with chance 1/b over all rows.
-        """
-        if not self._linear or self.form == "dense" or self.tokens < 3:
-            return 0.0
-        return DEPENDENCE / self.linear_bins.rows
-
-    def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return what is cut of more than k tokens, which an item becomes with the chance |v|."""
-        return self.cut(simulation.sums_of(vectors, np.abs))
-
-    def influence(self) -> float:
-        most = 1.0 if self.shape.signed else 1 - 1 / self.bins
-        return most / self.attenuation
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield two groups and few bins, with up to two items more than planned."""
-        grid = (-1.0, -0.5, 0.0, 1.0) if self.shape.signed else (0.0, 0.25, 0.5, 1.0)
-        options: dict[str, Any] = {"form": self.form, "rounding": self.rounding}
-        sizes = {"groups": 2} if self.form == "dense" else {"groups": 1, "bins": 2}
-        # Rows of 16 bits keep the groups of a cell apart, see report_number.
-        bits = 16 if self._linear else None
-        yield SmallCase(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
-        few = (-1.0, 0.0, 0.5) if self.shape.signed else (0.0, 0.5, 1.0)
-        sizes["groups"] = 1
-        yield SmallCase(self.small(sparsity=2, bits=bits, options=options | sizes), few, 4)
-
-    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
-        """Yield every pattern (places in all groups) of every item."""
-        patterns = range(self.shape.places**self.groups)
-        yield from itertools.product(patterns, repeat=items)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:
-        seeds, ones = np.full(len(ids), seed, dtype=np.uint64), np.ones(len(ids), dtype=np.int64)
-        alone = Tokens(np.arange(len(ids)), ids, ones == 0, ones)
-        if self.form == "dense":
-            place = (1 - self._projections(seeds, alone)) // 2
-        else:
-            place = self._places(seeds, alone).astype(np.int64)
-        weights = self.shape.places ** np.arange(self.groups)
-        return tuple((place @ weights).tolist())
-
-    def report_number(self, fields: WordArray, seed: int) -> IntArray:
-        """Return the slot of each report; of a cell, the first group whose row it has."""
-        if not self._cell:
-            return fields[:, 0].astype(np.int64)
-        rows = self.rows(np.array([seed], np.uint64), np.arange(self.groups, dtype=np.uint64))
-        signed = self.shape.signed
-        row, where = np.divmod(fields[:, int(signed)], np.uint32(self.bins))
-        place = np.argmax(rows[None, :] == row[:, None], axis=1) * self.bins + where
-        return 2 * place + fields[:, 0] if signed else place
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every slot; a cell is a function of seed and slot."""
-        choice = laws.Choice(self.shape, self.top, self.threshold)
-        return laws.slot_law(choice, values, outcome, self.rounding)

@@ -8,16 +8,76 @@ import itertools
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from faintly.core import FloatArray
+from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
+from faintly.mechanisms.law import Law, SmallCase
 from faintly.mechanisms.projection_choice.constants import Shape
+from faintly.mechanisms.tokens import Tokens
 from faintly.primitives.noise import FULL
+
+if TYPE_CHECKING:
+    from faintly.mechanisms.projection_choice import ProjectionChoice
+
 
 Scores = tuple[int, ...]
 Chosen = tuple[int, ...]  # positions of the items that became tokens
+
+
+class ChoiceLaw(Law):
+    """A slot follows from the patterns of the items, dummies and ties averaged over."""
+
+    mechanism: "ProjectionChoice"
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield two groups and few bins, with up to two items more than planned."""
+        mechanism = self.mechanism
+        grid = (-1.0, -0.5, 0.0, 1.0) if mechanism.shape.signed else (0.0, 0.25, 0.5, 1.0)
+        options: dict[str, Any] = {"form": mechanism.form, "rounding": mechanism.rounding}
+        sizes = {"groups": 2} if mechanism.form == "dense" else {"groups": 1, "bins": 2}
+        # Rows of 16 bits keep the groups of a cell apart, see report_number.
+        bits = 16 if mechanism.linear else None
+        yield SmallCase(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
+        few = (-1.0, 0.0, 0.5) if mechanism.shape.signed else (0.0, 0.5, 1.0)
+        sizes["groups"] = 1
+        yield SmallCase(self.small(sparsity=2, bits=bits, options=options | sizes), few, 4)
+
+    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
+        """Yield every pattern (places in all groups) of every item."""
+        patterns = range(self.mechanism.shape.places**self.mechanism.groups)
+        yield from itertools.product(patterns, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:
+        mechanism = self.mechanism
+        seeds, ones = np.full(len(ids), seed, dtype=np.uint64), np.ones(len(ids), dtype=np.int64)
+        alone = Tokens(np.arange(len(ids)), ids, ones == 0, ones)
+        if mechanism.form == "dense":
+            place = (1 - mechanism.projections(seeds, alone)) // 2
+        else:
+            place = mechanism.places(seeds, alone).astype(np.int64)
+        weights = mechanism.shape.places ** np.arange(mechanism.groups)
+        return tuple((place @ weights).tolist())
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:
+        """Return the slot of each report; of a cell, the first group whose row it has."""
+        mechanism = self.mechanism
+        if not mechanism.cell:
+            return fields[:, 0].astype(np.int64)
+        rows = mechanism.rows(
+            np.array([seed], np.uint64), np.arange(mechanism.groups, dtype=np.uint64)
+        )
+        signed = mechanism.shape.signed
+        row, where = np.divmod(fields[:, int(signed)], np.uint32(mechanism.bins))
+        place = np.argmax(rows[None, :] == row[:, None], axis=1) * mechanism.bins + where
+        return 2 * place + fields[:, 0] if signed else place
+
+    def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every slot; a cell is a function of seed and slot."""
+        mechanism = self.mechanism
+        choice = Choice(mechanism.shape, mechanism.top, mechanism.threshold)
+        return slot_law(choice, values, outcome, mechanism.rounding)
 
 
 class Choice(NamedTuple):

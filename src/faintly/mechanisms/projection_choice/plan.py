@@ -14,9 +14,9 @@ from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.tables import ENTRY_BYTES
 from faintly.primitives import noise
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS, LinearBins

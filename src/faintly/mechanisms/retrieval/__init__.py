@@ -12,24 +12,27 @@ table   a(x) = (1, π_j(x)) for one of J public maps: the report is a signed cel
         or one for each of B public blocks of keys
 """
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Budget, Cells, Guarantee, Plan, ReadingLaw, Sketch, Universe
+from faintly.core import Budget, Cells, Guarantee, Plan, Sketch
+from faintly.core import ReadingLaw as ReadingLaw
+from faintly.core import Universe as Universe
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import ReportBatch
-from faintly.core.vector import SparseVector, VectorBatch
-from faintly.mechanisms import ghosts
+from faintly.core.vector import SparseVector as SparseVector
+from faintly.core.vector import VectorBatch
+from faintly.mechanisms import ghosts as ghosts
 from faintly.mechanisms.bit_cells import BitCells
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval import sizes
+from faintly.mechanisms.retrieval.forecast import RetrievalForecast
+from faintly.mechanisms.retrieval.law import RetrievalLaw
 from faintly.mechanisms.tables import Tables
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
@@ -58,8 +61,9 @@ class SignedCells(Tables):
         return self.hashing.maps * self.mechanism.blocks, 2 ** (self.mechanism.bits - 1)
 
     def entries(self, ids: IdArray, j: int) -> WordArray:
-        block, code = self.mechanism.split(self.codes(ids, j), self.mechanism.bits - 1)
-        rows = block.astype(np.uint32) + np.uint32(j * self.mechanism.blocks)
+        mechanism = self.mechanism
+        block, code = mechanism.split(self.codes(ids, j), mechanism.bits - 1)
+        rows = block.astype(np.uint32) + np.uint32(j * mechanism.blocks)
         return rows * np.uint32(self.shape[1]) + code
 
     def cells(self, batch: ReportBatch) -> Cells:
@@ -83,13 +87,15 @@ class Retrieval(BitCells):
 
     planning = sizes
     tables = cached_property(SignedCells)
+    forecast = cached_property(RetrievalForecast)
+    law = cached_property(RetrievalLaw)
     plan: Plan
     keep: int  # N: an answer is kept for words below it
     bits: int  # t: bits of one cell
     blocks: int  # B: cells of a report
 
     @property
-    def _shape(self) -> sizes.Shape:
+    def shape(self) -> sizes.Shape:
         return sizes.Shape(self.bits, self.blocks, self.plan.hashing.maps)
 
     @property
@@ -115,7 +121,7 @@ class Retrieval(BitCells):
         """
         answers = self._answers(vectors.values, rng)
         owners = vectors.owners
-        made = self._equations(vectors, owners, hash_seeds)
+        made = self.equations(vectors, owners, hash_seeds)
         words = made.rows.shape[1]
         free = rng.words(len(vectors) * self.blocks * words).reshape(-1, words) & self._low_bits
         said = (answers[made.items] ^ made.flips).astype(np.uint8)
@@ -133,8 +139,9 @@ class Retrieval(BitCells):
         negative = np.where(certain, values < 0, coin)
         return negative ^ (rng.words(len(values)) >= self.keep)
 
-    def _equations(self, vectors: VectorBatch, owners: IntArray, seeds: IdArray) -> Equations:
-        if self._public:
+    def equations(self, vectors: VectorBatch, owners: IntArray, seeds: IdArray) -> Equations:
+        """Return the linear systems of all clients."""
+        if self.public:
             return self._public_equations(vectors, owners, seeds)
         mine, ids = seeds[owners], vectors.indices
         rows = kernels.hash_words(mine, ids, hashing.EQUATION, len(self._low_bits))
@@ -163,7 +170,7 @@ class Retrieval(BitCells):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)> for each id."""
-        if self._public:
+        if self.public:
             return self.tables.read(batch, ids)
         return kernels.read_parity(batch.hash_seeds, batch.fields, ids)
 
@@ -174,100 +181,3 @@ class Retrieval(BitCells):
         """
         square = self.scale**2
         return np.maximum(square - means**2, square - 1)
-
-    def reading_law(self) -> ReadingLaw:
-        """Return a fair sign: the client's own free bits make it."""
-        return ReadingLaw.coin()
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return c², which does not depend on what clients hold."""
-        return self.scale**2
-
-    def ghost_variance(self) -> float:
-        if not self._public:
-            return 0.0
-        plan = self.plan
-        energy = sizes.ghost_energy(plan.sparsity, self.blocks, self.shrink, plan.universe.size)
-        return plan.clients * energy / self._shape.codes
-
-    def largest_ghost(self) -> float:
-        """Return the ghost of three held keys whose codes add up to that of another."""
-        if not self._public:
-            return 0.0
-        strength = sizes.ghost_strength(self.shrink, self.plan.universe.size)
-        return ghosts.in_errors(strength, self._shape.maps, self.plan.clients, self.scale**2)
-
-    def relative_bias(self) -> float:
-        """Return the share of an item's weight that is lost to dropping, for k items."""
-        distinct = self.plan.universe.size is not None
-        return sizes.relative_bias(self.plan.sparsity, self._shape, distinct)
-
-    def influence(self) -> float:
-        """Return c: what one report says about any key."""
-        return self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield fewer bits than items, so that dependent maps and exchanges are enumerated.
-
-        Signs are among the outcomes, so where there are four items one value is enough.
-        """
-        held, two = (0.0, 1.0), Universe.indexed(2)
-        if not self._public:
-            yield SmallCase(self.small(sparsity=1, bits=2), items=3)
-            yield SmallCase(self.small(sparsity=2, bits=2), held, items=4)
-            return
-        yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 1}))
-        four = {"sparsity": 2, "bits": 3, "universe": Universe.indexed(4)}
-        yield SmallCase(self.small(**four, options={"blocks": 1}), held, items=4)
-        if self.blocks > 1:
-            yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 2}))
-
-    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
-        """Yield every (block, row, sign) of items, in their order of elimination.
-
-        Rows need not be distinct, so this covers every map, and every order by renaming items.
-        """
-        step = 2 if self._public else 1  # public rows begin with a 1
-        rows = range(step - 1, 2**self.bits, step)
-        one = list(itertools.product(range(self.blocks), rows, (1, -1)))
-        yield from itertools.product(one, repeat=items)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int, int], ...]:
-        """Return (block, row, sign, rank) of each id under a seed; ranks order the elimination."""
-        vectors = VectorBatch.of([SparseVector(ids)])
-        made = self._equations(vectors, vectors.owners, np.array([seed], dtype=np.uint64))
-        blocks = np.repeat(np.arange(self.blocks), np.diff(made.offsets))
-        found: dict[int, tuple[int, int, int, int]] = {}
-        for place, item in enumerate(np.arange(len(ids))[made.items].tolist()):
-            sign = -1 if made.flips[place] else 1
-            rank = int(made.order[place])
-            found[item] = int(blocks[place]), int(made.rows[place, 0]), sign, rank
-        return tuple(found[item] for item in range(len(ids)))
-
-    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
-        """Return P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis."""
-        signed = tuple((sign * value, row) for value, row, sign in held)
-        return _law_of_cell(self.shrink, self.bits, signed)
-
-
-@lru_cache(maxsize=2**14)  # enumeration repeats few arguments
-def _law_of_cell(shrink: float, bits: int, held: tuple[tuple[float, int], ...]) -> FloatArray:
-    """Return the probability of every cell of a block that holds these values in these rows."""
-    law = np.full(2**bits, 2.0**-bits)
-    basis: list[int] = []
-    for value, row in held:
-        rest = row
-        for known in basis:
-            rest = min(rest, rest ^ known)
-        if rest:
-            basis.append(rest)
-            law *= _density(shrink * value, row, bits)
-    return law
-
-
-@lru_cache(maxsize=2**14)
-def _density(mean: float, row: int, bits: int) -> FloatArray:
-    """Return 1 + mean·(-1)^<i,row> for every i of `bits` bits: the factor of one item."""
-    reports = np.arange(2**bits, dtype=np.uint32)
-    signs = hashing.to_signs(hashing.parity(reports & np.uint32(row)))
-    return np.asarray(1 + mean * signs, dtype=np.float64)

@@ -22,8 +22,8 @@ from faintly.core.plan import MAX_MAPS, OPEN_MAPS, SEED_BYTES
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.bit_cells import Wanted
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.primitives import noise
 from faintly.primitives.fields import with_one_more
 from faintly.primitives.noise import FULL

@@ -7,9 +7,8 @@ a polynomial and <i, a(x)> its value at γ). Values are first rounded to -1, 0 o
 guarantee does not depend on: it needs the channel's integers alone. See retrieval_gf.proof.md.
 """
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -17,15 +16,21 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, VectorBatch
+from faintly.core import Budget, Guarantee, Plan, Sketch, VectorBatch
+from faintly.core import ReadingLaw as ReadingLaw
+from faintly.core import Universe as Universe
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
-from faintly.mechanisms import ghosts
-from faintly.mechanisms.api import Request
-from faintly.mechanisms.law import SmallCase, kept_law, rounded_sum_law
+from faintly.mechanisms import ghosts as ghosts
+from faintly.mechanisms.law import SmallCase as SmallCase
+from faintly.mechanisms.law import kept_law as kept_law
+from faintly.mechanisms.law import rounded_sum_law as rounded_sum_law
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Request
 from faintly.mechanisms.retrieval_gf import forms
 from faintly.mechanisms.retrieval_gf.channel import Channel
+from faintly.mechanisms.retrieval_gf.forecast import RetrievalGfForecast
+from faintly.mechanisms.retrieval_gf.law import RetrievalGfLaw
 from faintly.mechanisms.symbols import Symbols
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
@@ -41,6 +46,8 @@ class RetrievalGf(Symbols):
     """Symbols of GF(q) that solve the equations of the held items' answers."""
 
     planning = forms
+    forecast = cached_property(RetrievalGfForecast)
+    law = cached_property(RetrievalGfLaw)
     plan: Plan
     form: str  # span-safe, polynomial or full
     symbols: int  # sent in a report
@@ -84,13 +91,13 @@ class RetrievalGf(Symbols):
         is refused depends on its length alone, never on the seed. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        self._check_items(vectors.lengths.max(initial=0))
+        self.check_items(vectors.lengths.max(initial=0))
         owners = vectors.owners
         seeds = hash_seeds[owners]
         held = bernoulli(np.abs(vectors.values), rng) * np.sign(vectors.values).astype(np.int64)
-        if self._pointed:
+        if self.pointed:
             return self._interpolated(vectors, seeds, held, rng)
-        answers = self.channel.draw(self._signs(seeds, vectors.indices) * held, rng)
+        answers = self.channel.draw(self.signs(seeds, vectors.indices) * held, rng)
         free = forms.payload(len(vectors), self.symbols, self.bits, rng)
         solved = self._solved(vectors, seeds, answers, free)
         return np.ascontiguousarray(hashing.unpack_symbols(solved, self.symbols, self.bits))
@@ -107,8 +114,8 @@ class RetrievalGf(Symbols):
             part = slice(int(offsets[start]), int(offsets[stop]))
             out[start:stop] = kernels.solve_words(
                 offsets[start : stop + 1] - offsets[start],
-                self._hash(seeds[part], ids[part], hashing.ORDER, 1)[:, 0],
-                self._hash(seeds[part], ids[part], hashing.SYMBOL, free.shape[1]),
+                self.hash(seeds[part], ids[part], hashing.ORDER, 1)[:, 0],
+                self.hash(seeds[part], ids[part], hashing.SYMBOL, free.shape[1]),
                 answers[part].astype(np.uint8),
                 free[start:stop],
                 field=field_of(self.order),
@@ -120,7 +127,7 @@ class RetrievalGf(Symbols):
         self, vectors: VectorBatch, seeds: IdArray, held: IntArray, rng: Rng
     ) -> WordArray:
         """Return uniform polynomials through the answers at the items' points."""
-        points, signs = self._points(seeds, vectors.indices)
+        points, signs = self.points(seeds, vectors.indices)
         # Items that share a point are one bin, which changes like a single item.
         where = vectors.owners * self.order + points
         distinct, bins = np.unique(where, return_inverse=True)
@@ -132,23 +139,26 @@ class RetrievalGf(Symbols):
         counts = np.bincount(distinct // self.order, minlength=len(vectors))
         return kernels.add_points(free, distinct % self.order, answers, counts, self.bits)
 
-    def _points(self, seeds: IdArray, ids: IdArray) -> tuple[IntArray, IntArray]:
+    def points(self, seeds: IdArray, ids: IdArray) -> tuple[IntArray, IntArray]:
+        """Return the point and the sign of each id, under the seed beside it."""
         if self.seed_size == 0:
             return ids.astype(np.int64), np.ones(len(ids), dtype=np.int64)
         points, signs = hashing.points(seeds, ids, self.bits)
         return points.astype(np.int64), signs
 
-    def _hash(self, seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+    def hash(self, seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+        """Return hashed words for each id, under the seed beside it."""
         return kernels.hash_words(seeds, ids, tag, count, self.plan.hashing.family)
 
-    def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
+    def signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
+        """Return the sign of each id, under the seed beside it."""
         if self.plan.hashing.family == "prf":
             return hashing.to_signs(kernels.hash_each(seeds, ids, hashing.SIGN))
         return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
 
     def _sums(self, seeds: IdArray, sent: WordArray, ids: IdArray) -> IntArray:
         columns = (seeds, sent, ids, self.channel.counted)
-        if self._pointed:
+        if self.pointed:
             return kernels.read_polynomial(*columns, bits=self.bits, hashed=self.seed_size > 0)
         field, family = field_of(self.order), self.plan.hashing.family
         return kernels.read_inner(*columns, field=field, family=family)
@@ -156,120 +166,23 @@ class RetrievalGf(Symbols):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean²."""
         if ids is None or not sketch.count:
-            alone = np.full(len(means), self.predicted_variance(self.plan.sparsity))
+            alone = np.full(len(means), self.forecast.variance(self.plan.sparsity))
         else:
             alone = np.maximum(self._moment(sketch, ids) - means**2, self.channel.absent_moment)
-        return alone + self._shared_seeds(sketch.count)
+        return alone + self.shared_seeds(sketch.count)
 
-    def reading_law(self) -> ReadingLaw:
-        """Return the law of a uniform symbol, mixed with a held one's where rows collide."""
-        channel, share = self.channel, min(1.0, self.plan.sparsity * self._collision)
-        held = (channel.factors(1) + channel.factors(-1)) / 2
-        values, places = np.unique(channel.counted, return_inverse=True)
-        chances = np.bincount(places, weights=(1 - share + share * held) / channel.order)
-        return ReadingLaw(tuple(values.tolist()), tuple(chances.tolist()))
-
-    def predicted_variance(self, mean_square: float) -> float:
-        """Return the channel's n·Var, plus that of collisions with held items."""
-        k = self.plan.sparsity
-        # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
-        load = min(k, math.sqrt(k * mean_square))
-        return self.channel.absent_moment + load * self._collision * self.held_excess_moment
-
-    def ghost_variance(self) -> float:
-        """Return what shared points add where every client holds the same k items of size 1."""
-        return self._shared_seeds(self.plan.clients)
-
-    def _shared_seeds(self, reports: int) -> float:
+    def shared_seeds(self, reports: int) -> float:
         """Return the n·Var from keys that share a point under a seed, if all hold the same k.
 
         Many clients draw the same short seed, and their collisions add up.
         """
-        if not self._pointed or not self.seed_size:
+        if not self.pointed or not self.seed_size:
             return 0.0
-        return reports * self.plan.sparsity * self._collision / 256**self.seed_size
-
-    def largest_ghost(self) -> float:
-        """Return the ghost of a key that shares a point under one seed with a key that all hold."""
-        if not self._pointed or not self.seed_size:
-            return 0.0
-        variance = self.channel.absent_moment
-        return ghosts.in_errors(1.0, 256**self.seed_size, self.plan.clients, variance)
+        return reports * self.plan.sparsity * self.collision / 256**self.seed_size
 
     @property
-    def _collision(self) -> float:
+    def collision(self) -> float:
         """Return how often two keys share a row or a point."""
-        if self._pointed:
+        if self.pointed:
             return 1 / self.order if self.seed_size else 0.0
         return float(self.order) ** -self.symbols
-
-    def relative_bias(self) -> float:
-        """Return the share of a value that collisions and dependent rows lose, for k items.
-
-        For a polynomial without a seed and without a spare coefficient it bounds instead what a
-        client of k items adds to a key that it does not hold.
-        """
-        k = self.plan.sparsity
-        if not self._pointed:
-            return float(self.order) ** min(0, k - 1 - self.symbols)
-        if self.seed_size:
-            return (k - 1) / (2 * self.order)
-        if self.symbols > k:
-            return 0.0
-        largest, norm = self.channel.contrast
-        return math.sqrt(self.channel.absent_moment) * norm * largest ** (k - 1)
-
-    def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return the share of items beyond k, which are refused, or beyond t symbols, dropped."""
-        if self.enforces_sparsity:
-            return self.cut(vectors.lengths)
-        kept: FloatArray = np.minimum(1.0, self.symbols / np.maximum(1, vectors.lengths))
-        return 1 - kept * (1 - self.relative_bias())
-
-    def influence(self) -> float:
-        return self.channel.largest
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield cases of few enough symbols and reports, dependent rows among them."""
-        signs = (-1.0, 0.0, 1.0)
-        if self._pointed:
-            options = {
-                "form": self.form,
-                "symbol_bits": 2,
-                "symbols": 2 if self.seed_size else 3,
-                "seed_bytes": self.seed_size,
-            }
-            small = self.small(sparsity=2, universe=Universe.indexed(4), options=options)
-            yield SmallCase(small, items=2)
-            return
-        options = {"form": self.form, "symbol_bits": 2, "symbols": 2}
-        if self.form == "span-safe":
-            own = {"form": self.form, "symbol_bits": self.bits, "symbols": 1}
-            yield SmallCase(self.small(sparsity=1, options=own), items=2)
-            yield SmallCase(self.small(sparsity=1, options=options), signs, items=2)
-            yield SmallCase(self.small(sparsity=1, options=options | {"symbols": 1}), items=3)
-            return
-        # Two symbols for two items are dependent so often that delta must be a third.
-        budget = Budget(self.plan.budget.epsilon, max(0.34, self.plan.budget.delta))
-        plan = replace(self.small(sparsity=2, budget=budget, options=options).plan, budget=budget)
-        yield SmallCase(type(self).from_plan(plan), signs, items=2)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
-        """Return the point or row, the sign and the rank of each id under a seed."""
-        seeds = np.full(len(ids), seed, dtype=np.uint64)
-        if self._pointed:
-            points, signs = self._points(seeds, ids)
-            return tuple(zip(points.tolist(), signs.tolist(), strict=True))
-        ranks = self._hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
-        words = hashing.symbol_words(self.symbols, self.bits)
-        hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
-        rows = map(tuple, hashing.unpack_symbols(hashed, self.symbols, self.bits).tolist())
-        return tuple(zip(rows, self._signs(seeds, ids).tolist(), ranks, strict=True))
-
-    def _factors(self, values: list[float]) -> FloatArray:
-        # The sum of the values, each rounded to -1, 0 or 1, is clipped to -1, 0 or 1.
-        shares = kept_law(rounded_sum_law(values, 1), len(values), 1)
-        mixed = np.zeros(self.order)
-        for content, share in zip((-1, 0, 1), shares, strict=True):
-            mixed += share * self.channel.factors(content)
-        return mixed

@@ -16,7 +16,7 @@ from faintly.core.plan import SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.retrieval_gf.channel import Channel, full_channel, span_safe_channel
 from faintly.primitives import galois, hashing
 from faintly.primitives.entropy import Rng

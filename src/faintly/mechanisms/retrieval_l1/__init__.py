@@ -10,7 +10,7 @@ the powers of the key's own point (polynomial: always). See retrieval_l1.proof.m
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,16 +18,20 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, WithinL1
+from faintly.core import Budget, Guarantee, Plan, Sketch, WithinL1
+from faintly.core import ReadingLaw as ReadingLaw
+from faintly.core import Universe as Universe
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
 from faintly.core.vector import VectorBatch
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Request
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.request import Request
 from faintly.mechanisms.retrieval_l1 import forms
 from faintly.mechanisms.retrieval_l1.channel import Channel
+from faintly.mechanisms.retrieval_l1.forecast import RetrievalL1Forecast
+from faintly.mechanisms.retrieval_l1.law import RetrievalL1Law
 from faintly.mechanisms.symbols import Symbols
 from faintly.primitives import fields, galois, hashing, noise
 from faintly.primitives.choice import uniform_below
@@ -35,7 +39,6 @@ from faintly.primitives.entropy import Rng
 
 SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 4 MiB of rows
 READ_SYMBOLS = 2**22  # unpacked at once when reading
-SMALL_REPORTS = 2**8  # possible reports of an enumerated case
 
 
 @register("retrieval-l1")
@@ -46,6 +49,8 @@ class RetrievalL1(Symbols):
     enforces_sparsity = True  # every form refuses more than k items
 
     planning = forms
+    forecast = cached_property(RetrievalL1Forecast)
+    law = cached_property(RetrievalL1Law)
     plan: Plan
     form: str  # binary, ternary or polynomial
     channel: Channel
@@ -72,7 +77,7 @@ class RetrievalL1(Symbols):
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
         """Return the seed, if any, and the symbols packed into 32-bit fields."""
-        if self._pointed:
+        if self.pointed:
             return fields_below(self.order, self.symbols, 0)
         limits = [self.order**count for count in fields.word_lengths(self.symbols, self.order)]
         widths = tuple((limit - 1).bit_length() for limit in limits)
@@ -83,7 +88,7 @@ class RetrievalL1(Symbols):
         """Return L times the channel's slope, and how often rows may be dependent."""
         loss = self.channel.slope * noise.exact(require.l1_distance(self.plan.unit))
         k = self.plan.sparsity
-        delta = 0 if self._pointed else forms.failure(self.order, k, self.symbols)
+        delta = 0 if self.pointed else forms.failure(self.order, k, self.symbols)
         return Guarantee(
             self.plan.unit,
             Budget.at_least(loss, Fraction(delta)),
@@ -99,8 +104,8 @@ class RetrievalL1(Symbols):
         seed. The caller draws `hash_seeds` freshly, without looking at the vectors, and from
         another source than `rng`.
         """
-        self._check_items(vectors.lengths.max(initial=0))
-        if self._pointed:
+        self.check_items(vectors.lengths.max(initial=0))
+        if self.pointed:
             answers = self.channel.draw(vectors.values, rng).astype(np.uint32)
             free = uniform_below(np.full(len(vectors) * self.symbols, self.order), rng)
             blank = free.reshape(-1, self.symbols).astype(np.uint32)
@@ -115,7 +120,7 @@ class RetrievalL1(Symbols):
 
     def _solved(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> WordArray:
         """Return uniform solutions; rows are taken in the order of the ids."""
-        hashed, signs = self._hashed(seeds, vectors.indices)
+        hashed, signs = self.hashed(seeds, vectors.indices)
         answers = self.channel.draw(signs * vectors.values, rng)
         free = uniform_below(np.tile(self.layout.limits, len(vectors)), rng)
         words = free.reshape(len(vectors), -1).astype(np.uint32)
@@ -139,7 +144,7 @@ class RetrievalL1(Symbols):
         solved[:, -1] >>= spare
         return solved
 
-    def _hashed(self, seeds: IdArray, ids: IdArray) -> tuple[WordArray, IntArray]:
+    def hashed(self, seeds: IdArray, ids: IdArray) -> tuple[WordArray, IntArray]:
         """Return the words of each item's row, and its sign."""
         words = -(-self.symbols // hashing.word_digits(self.order))
         hashed = kernels.hash_wide(seeds, ids, words + 1)
@@ -147,7 +152,7 @@ class RetrievalL1(Symbols):
 
     def _sums(self, seeds: IdArray, sent: WordArray, ids: IdArray) -> IntArray:
         readings = self.channel.readings
-        if self._pointed:
+        if self.pointed:
             columns = (seeds, sent, ids, readings)
             return kernels.read_polynomial(*columns, bits=self.bits, hashed=False)
         field = fields.field_of(self.order)
@@ -172,71 +177,3 @@ class RetrievalL1(Symbols):
             moment = self._moment(sketch, ids)
         least = min(channel.variance_at(0.0), channel.variance_at(1.0))
         return np.maximum(moment - means**2, least)
-
-    def reading_law(self) -> ReadingLaw:
-        """Return a fair sign with the chance of a marked symbol, else 0."""
-        return ReadingLaw.rare(2 * self.channel.marked / self.channel.order)
-
-    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return the channel's n·Var, which does not depend on what clients hold."""
-        return self.channel.absent_moment
-
-    def worst_variance(self) -> float:
-        return self.channel.worst_variance
-
-    def relative_bias(self) -> float:
-        """Return the chance that the last of k items is dropped for a dependent row."""
-        if self._pointed:
-            return 0.0
-        return forms.drop_chance(self.order, self.plan.sparsity, self.symbols)
-
-    def influence(self) -> float:
-        return self.scale
-
-    def small_cases(self) -> Iterator[SmallCase]:
-        """Yield one item over many rows, where delta is small, and two over few rows.
-
-        The channel is the plan's own; epsilon shrinks with the distance, so that it is tight.
-        """
-        reach = require.l1_distance(self.plan.unit)
-        step = min(1.0, reach) / 2  # a move that is always small enough
-        few, ends = (0.0, step, 1.0), (-1.0, step - 1, 1 - step)
-        if self._pointed:
-            changes = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(4)}
-            for bits, items in ((2, 2), (3, 1)):
-                options = {"form": self.form, "symbol_bits": bits}
-                case = self.small(sparsity=items, options=options, **changes)
-                yield SmallCase(case, few + ends, items=items)
-            return
-        long = hashing.digits_within(self.order, SMALL_REPORTS)
-        yield SmallCase(self._shrunk(1, long), few + ends + (-0.5, -0.25, 0.25, 0.5), items=1)
-        if self.order <= 4:
-            short = 3 if self.order == 2 else 2
-            yield SmallCase(self._shrunk(2, short), few, items=2)
-
-    def _shrunk(self, sparsity: int, symbols: int) -> "RetrievalL1":
-        """Return this channel with few enough symbols to enumerate, and the delta of these."""
-        distance = require.l1_distance(self.plan.unit)
-        near = min(2.0 * sparsity, distance)
-        delta = min(0.999, float(forms.failure(self.order, sparsity, symbols)))
-        epsilon = self.plan.budget.epsilon * near / distance
-        plan = replace(
-            self.plan,
-            unit=WithinL1(near),
-            budget=Budget(epsilon, max(self.plan.budget.delta, delta)),
-            sparsity=sparsity,
-            parameters={**self.plan.parameters, "symbols": symbols},
-        )
-        return replace(self, plan=plan, symbols=symbols)
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
-        """Return the row or point and the sign of each id under a seed."""
-        if self._pointed:
-            return tuple((point, 1) for point in ids.tolist())
-        hashed, signs = self._hashed(np.full(len(ids), seed, dtype=np.uint64), ids)
-        rows = hashing.base_digits(hashed, self.order, self.symbols).tolist()
-        return tuple(zip(map(tuple, rows), signs.tolist(), strict=True))
-
-    def _factors(self, values: list[float]) -> FloatArray:
-        (value,) = values  # no two keys share a point
-        return self.channel.factors(value)

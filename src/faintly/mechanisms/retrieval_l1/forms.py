@@ -17,7 +17,7 @@ import numpy as np
 from faintly.core import Hashing, Plan, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.retrieval_l1.channel import Channel, best_marked
 from faintly.primitives import galois, noise
 from faintly.primitives.fields import ORDERS, with_one_more

@@ -18,7 +18,7 @@ from faintly.core.plan import OPEN_MAPS, SEED_BYTES, Terms
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.request import Calibrated, Request
 from faintly.primitives import noise
 
 UNITS = {"event": EventLevel, "l1": WithinL1, "squeeze": WithinL1, "user": UserLevel}

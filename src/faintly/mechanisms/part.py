@@ -1,0 +1,20 @@
+"""Parts of a mechanism: what one of its callers needs, apart from what devices and servers do."""
+
+from typing import TYPE_CHECKING
+
+from faintly.core import Plan
+
+if TYPE_CHECKING:
+    from faintly.mechanisms.base import Mechanism
+
+
+class Part:
+    """An object that belongs to one mechanism, and says more about it."""
+
+    def __init__(self, mechanism: "Mechanism") -> None:
+        self.mechanism = mechanism
+
+    @property
+    def plan(self) -> Plan:
+        """Return the mechanism's plan."""
+        return self.mechanism.plan

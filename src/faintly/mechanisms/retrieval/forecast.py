@@ -1,0 +1,54 @@
+"""The error to expect of one-bit answers: 1/θ² at every key, and ghosts."""
+
+from typing import TYPE_CHECKING
+
+from faintly.core import ReadingLaw
+from faintly.mechanisms import ghosts
+from faintly.mechanisms.bit_cells import CellForecast
+from faintly.mechanisms.retrieval import sizes
+
+if TYPE_CHECKING:
+    from faintly.mechanisms.retrieval import Retrieval
+
+
+class RetrievalForecast(CellForecast):
+    """What cells of one-bit answers are predicted to say."""
+
+    mechanism: "Retrieval"
+
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign: the client's own free bits make it."""
+        return ReadingLaw.coin()
+
+    def variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return c², which does not depend on what clients hold."""
+        return self.mechanism.scale**2
+
+    def ghost_variance(self) -> float:
+        mechanism = self.mechanism
+        if not mechanism.public:
+            return 0.0
+        plan = self.plan
+        energy = sizes.ghost_energy(
+            plan.sparsity, mechanism.blocks, mechanism.shrink, plan.universe.size
+        )
+        return plan.clients * energy / mechanism.shape.codes
+
+    def largest_ghost(self) -> float:
+        """Return the ghost of three held keys whose codes add up to that of another."""
+        mechanism = self.mechanism
+        if not mechanism.public:
+            return 0.0
+        strength = sizes.ghost_strength(mechanism.shrink, self.plan.universe.size)
+        return ghosts.in_errors(
+            strength, mechanism.shape.maps, self.plan.clients, mechanism.scale**2
+        )
+
+    def relative_bias(self) -> float:
+        """Return the share of an item's weight that is lost to dropping, for k items."""
+        distinct = self.plan.universe.size is not None
+        return sizes.relative_bias(self.plan.sparsity, self.mechanism.shape, distinct)
+
+    def influence(self) -> float:
+        """Return c: what one report says about any key."""
+        return self.mechanism.scale
