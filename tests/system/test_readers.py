@@ -17,7 +17,7 @@ from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.wire import report_v1
-from faintly_collector.http.routes import SHORT_BYTES
+from faintly_collector.http.limits import SHORT_BYTES
 from spec.generator.vectors import sketch_bytes
 
 KEYS = 100_000

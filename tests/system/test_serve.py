@@ -21,7 +21,7 @@ from benchmarks import samples
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
-from faintly_collector.http.serve import DRAIN_S, OWN_FILES
+from faintly_collector.http.limits import DRAIN_S, OWN_FILES
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.store import Store
 from tests.system.conftest import Forked

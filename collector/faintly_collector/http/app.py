@@ -17,7 +17,7 @@ from faintly.errors import FolderDamaged
 from faintly.wire import problems
 from faintly.wire.problems import Problem
 from faintly_collector.http import logs
-from faintly_collector.http.access import Gate, Sessions
+from faintly_collector.http.access import Access, Sessions
 from faintly_collector.http.metrics import Metrics
 from faintly_collector.http.middleware import Middleware, refusal
 from faintly_collector.http.models import invalid
@@ -55,8 +55,8 @@ class Collector:
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    gate, metrics = Gate(store.credentials, settings), Metrics(store)
-    service = Service(store, Sessions(gate), metrics, Readers(store, settings.readers))
+    access, metrics = Access(store.credentials, settings), Metrics(store)
+    service = Service(store, Sessions(access), metrics, Readers(store, settings.readers))
     app = FastAPI(
         title="faintly collector",
         version="1",
@@ -77,7 +77,7 @@ def build(store: Store, settings: Settings) -> Collector:
     docs_routes(app)
     if settings.demo is not None:
         demo_routes(app, settings.demo)
-    return Collector(Middleware(store, app, gate, metrics), app, service)
+    return Collector(Middleware(store, app, access, metrics), app, service)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from faintly.wire.problems import CANNOT_STORE, STOPPING, Problem
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER
 from faintly_collector.http import models
 from faintly_collector.http.middleware import REPORTS
-from faintly_collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
+from faintly_collector.http.routes import COLLECTION, Answers, Digest, Routes, Service, json_reply
 from faintly_collector.storage.collection import CLOSED, OPEN, Collection, State, UniverseKind
 from faintly_collector.storage.store import Store
 
@@ -136,7 +136,7 @@ def operation_routes(app: FastAPI, service: Service) -> None:
             }
         )
 
-    @plan(f"GET {ONE}/anatomy", "What leaves a device, byte by byte", Anatomy)
+    @plan(f"GET {COLLECTION}/anatomy", "What leaves a device, byte by byte", Anatomy)
     def anatomy(digest: Digest) -> Response:
         mechanism = store.registry.collection(bytes.fromhex(digest)).mechanism
         promise, layout = mechanism.guarantee(), mechanism.layout
@@ -167,11 +167,11 @@ def check_ready(store: Store) -> None:
     """
     if store.stopping:
         raise Problem(STOPPING)
-    limits = store.limits
-    registry, inbox = store.registry, store.inbox
-    if registry.pending_bytes >= limits.inbox_bytes or inbox.waiting >= limits.waiting:
-        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait")
-    failed_at = inbox.failed_at
+    try:
+        store.check_capacity()
+    except Problem:
+        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait") from None
+    failed_at = store.inbox.failed_at
     if failed_at is not None and time.monotonic() - failed_at < FAILED_S:
         raise Problem(CANNOT_STORE, "the last reports could not be stored")
     try:

@@ -17,8 +17,9 @@ from pydantic import Field
 
 from faintly.errors import InvalidInput
 from faintly.wire.problems import NOT_ALLOWED, NOT_FOUND, Problem
-from faintly_collector.http.access import COOKIE, LIFE_S, same_origin
-from faintly_collector.http.models import Question, parse
+from faintly_collector.http import limits
+from faintly_collector.http.access import COOKIE, same_origin
+from faintly_collector.http.models import RequestModel, parse
 from faintly_collector.http.routes import FOREVER, Service, ShortBody, json_reply
 
 FOLDER = Path(__file__).parents[1] / "page"
@@ -28,7 +29,7 @@ MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
-class SignIn(Question):
+class SignIn(RequestModel):
     """A sign-in."""
 
     credential: str = Field(min_length=1, max_length=1000)
@@ -125,7 +126,7 @@ def page_routes(app: FastAPI, service: Service) -> None:
     async def sign_in(request: Request, body: ShortBody) -> Response:
         secret = parse(SignIn, body).credential.strip()
         _check_own(request)
-        return _cookie(request, "read", sessions.open(secret), int(LIFE_S))
+        return _cookie(request, "read", sessions.open(secret), int(limits.SESSION_S))
 
     @app.delete("/session", include_in_schema=False)
     async def sign_out(request: Request) -> Response:

@@ -19,11 +19,11 @@ from pydantic import (
 )
 
 from faintly.errors import InvalidInput
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 
 PORT = 8790
 VARIABLES = "FAINTLY_SERVE_"  # prefix of their names
-DEFAULTS = Limits()
+DEFAULTS = StoreLimits()
 USUAL = {"http": ":80", "https": ":443"}  # ports that browsers omit from an origin
 ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
@@ -79,9 +79,9 @@ class Settings(BaseModel):
         return self
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> StoreLimits:
         """Return the limits of the store."""
-        return Limits(**self.model_dump(include={each.name for each in fields(Limits)}))
+        return StoreLimits(**self.model_dump(include={each.name for each in fields(StoreLimits)}))
 
     @property
     def loopback(self) -> bool:

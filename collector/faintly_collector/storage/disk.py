@@ -14,7 +14,7 @@ from faintly.wire.problems import CANNOT_STORE, Problem
 LOCK = "collector.lock"
 # The modification time of every file, in the year 2000: a lone report is sealed within seconds,
 # and the real time would reveal when it arrived.
-CHANGED_S = 946_684_800
+MODIFIED_S = 946_684_800
 RESTORE = "restore a backup into a new folder"
 
 
@@ -26,7 +26,7 @@ def damaged(place: Path | str, what: str, advice: str = RESTORE) -> FolderDamage
 def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
     """Create a file that `write` fills; returns once it is on the disk under its name."""
     try:
-        return durable.write_file(path, write, CHANGED_S)
+        return durable.write_file(path, write, MODIFIED_S)
     except OSError as error:
         reason = f"{path.name} cannot be written: {error.strerror}"
         raise Problem(CANNOT_STORE, reason) from error

@@ -22,18 +22,18 @@ from faintly.durable import Stored
 from faintly.errors import InvalidInput
 from faintly.wire.problems import CONFLICT, Problem
 from faintly_collector.storage.collection import CLOSED, Collection, Epoch
-from faintly_collector.storage.database import NAMES, Database, check_folder
+from faintly_collector.storage.database import ID_TABLES, Database, check_folder
 from faintly_collector.storage.disk import RESTORE, copying, damaged, discard, file_problem
 from faintly_collector.storage.registry import Registry
 
 SEGMENTS, SKETCHES = "segments", "sketches"  # kinds of files, their folders and their tables
 SUFFIXES = {SEGMENTS: ".parquet", SKETCHES: ".fns"}
-CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
-FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
-OWNER = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
+TAKEN_ROWS = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
+FILE_NAME = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
+FOLDER_NAME = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
 NEWER = "the database is older than this file"
 PUT_BACK = f"put the database back that belongs to it, or {RESTORE}"
-NOTHING = (1, 0, 0)  # taken from the inbox
+NO_ROWS = (1, 0, 0)  # taken from the inbox
 
 
 class File(NamedTuple):
@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     @contextmanager
-    def opened(
+    def open(
         cls, folder: Path, lock: Callable[[Path], AbstractContextManager[None]] = copying
     ) -> Iterator[Self]:
         """Yield a folder's manifest; a collector may be using it, unless another lock is given."""
@@ -127,7 +127,7 @@ class Manifest:
         epoch: Epoch,
         added: Sequence[File],
         removed: Sequence[File] = (),
-        taken: tuple[int, int, int] = NOTHING,
+        taken: tuple[int, int, int] = NO_ROWS,
     ) -> None:
         """Name new files, and delete those that they replace; the caller holds the epoch's lock.
 
@@ -149,12 +149,12 @@ class Manifest:
                     row = epoch.id, file.number, file.reports, *astuple(file.stored)
                     connection.execute(f"INSERT INTO {file.kind} VALUES (?, ?, ?, ?, ?)", row)
                 # Summed in SQL: fetching would release the GIL for each row while commits wait.
-                summed = f"SELECT coalesce(sum(reports), 0) FROM {CHOSEN}"
+                summed = f"SELECT coalesce(sum(reports), 0) FROM {TAKEN_ROWS}"
                 held = connection.execute(summed, rows).fetchone()[0]
                 if held != reports or epoch.id not in self.registry.by_id:
                     words = f"epoch {epoch.number} was deleted while it was sealed"
                     raise Problem(CONFLICT, words)
-                connection.execute(f"DELETE FROM {CHOSEN}", rows)
+                connection.execute(f"DELETE FROM {TAKEN_ROWS}", rows)
             self.registry.add_pending([(epoch, -reports)])
             self.registry.recount(epoch)
         with self._tidying:
@@ -191,7 +191,7 @@ class Manifest:
         for path in [path for kind in SUFFIXES for path in (self.folder / kind).glob("*/")]:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
-        for table in NAMES:
+        for table in ID_TABLES:
             key, after = -1, f"SELECT min(epoch) FROM {table} WHERE epoch > ?"
             while (key := self.database.rows(after, (key,))[0][0]) is not None:
                 epoch = self.registry.by_id.get(key)
@@ -215,7 +215,7 @@ class Manifest:
         known = {each.folder: each for each in self.registry.collections.values()}
 
         def is_newer(path: Path) -> bool:
-            file, owner = FILE.fullmatch(path.name), OWNER.fullmatch(path.parent.name)
+            file, owner = FILE_NAME.fullmatch(path.name), FOLDER_NAME.fullmatch(path.parent.name)
             collection = known.get(path.parent.name)
             if file is None or owner is None:
                 return False

@@ -38,7 +38,7 @@ def filled(open_store, plan, batches, body_of, fresh):
 
 def close(store, plan):
     """Close the epoch, and merge its segments in place of the maintenance thread."""
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     while store.sealer.compact(store.registry.epoch(plan.digest, 0)):
         pass
 
@@ -100,7 +100,7 @@ def test_a_merge_that_fails_at_any_point_loses_nothing(
 
 
 def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh, monkeypatch):
-    monkeypatch.setattr(seal, "MOST_REPORTS", 25)
+    monkeypatch.setattr(seal, "MAX_REPORTS", 25)
     batches = [batches_of(plan, size, size)[0] for size in (10, 13, 12, 3, 1)]
     store.registry.create(plan)
     for batch in batches:

@@ -1,0 +1,45 @@
+"""Limits of the HTTP interface that are not settings: bytes, counts and times.
+
+Other modules use them as `limits.NAME`, so each has one definition and one value.
+"""
+
+# Connections.
+HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
+REFUSED_BODY_BYTES = 2 << 30  # read from a refused body before the connection is used again
+ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
+STALL_S = 60.0  # how often to check that an answer is being read
+STALL_BYTES = 1 << 20  # that must have been sent since; a slow line sends ten times as many
+REFUSED_CONNECTIONS = 64  # above the limit that get an answer saying so
+REFUSAL_S = 1.0  # how long they have to read it
+KEEP_ALIVE_S = 20
+DRAIN_S = 30  # how long open requests may take once the collector is stopping
+BACKLOG = 2048
+OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
+
+# Memory and processor time of the main process.
+REPORT_BYTES = 256 << 20  # of report bodies that are being received, checked or committed
+CONTROL_BYTES = 128 << 20  # of all other bodies, until they are answered
+THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the event loop free
+SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
+CHUNK_BYTES = 256 << 10  # of an answer, at a time
+SESSION_S = 12 * 3600.0  # a day's work; then the page asks for the credential again
+MAX_SESSIONS = 1000  # at a time; beyond that, the oldest session ends
+
+# Queries and answers.
+MAX_WAITING = 64  # queries that may wait for a reader,
+WAIT_S = 10.0  # and for how long
+MAX_DOWNLOADS = 16  # sketches downloaded at a time: each takes up its size on the disk
+DOWNLOAD_CHUNK_BYTES = 1 << 20  # of a sketch, read at a time
+MAX_KEYS = 100_000  # per query
+MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
+MAX_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
+MAX_HISTORY_BYTES = 32 << 20  # that many rows take about 20 MiB, unless keys are long
+MAX_LISTED = 2**24  # keys that a top list scans, using about half a gigabyte
+MAX_URL_KEYS = 20  # per query in an address, which is part of the head,
+MAX_URL_KEY = 1_000  # and characters of each
+MAX_KEY = 65_536  # characters of a key in a body
+
+# Collections.
+MAX_NAME = 200  # characters of a collection's name
+MAX_EPOCHS = 1_000  # that a new collection opens
+MAX_TOKENS = 10_000  # issued per call
