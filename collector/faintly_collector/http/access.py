@@ -92,8 +92,8 @@ class Access:
         Headers are given twice: as they were sent, and by name.
         """
         if len(headers) < len(raw):
-            once = [name for name, _ in raw if name in UNIQUE_HEADERS]
-            if len(once) > len(set(once)):  # a proxy may have acted on the other value
+            unique = [name for name, _ in raw if name in UNIQUE_HEADERS]
+            if len(unique) > len(set(unique)):  # a proxy may have acted on the other value
                 raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
         if self._local and not self.credentials.roles:

@@ -1,13 +1,11 @@
-"""A reader process: parses queries, maps sketches, encodes answers, one at a time.
+"""A reader process: parses queries, maps sketches and encodes answers, one query at a time.
 
-It uses neither the database nor the network. Queries come through a pipe, as their clients sent
-them; the numbers of cancelled queries come through another. A reader asks the main process for
-sketch files, whose pages all readers share through the system's cache. For table decoding it
-caches only its latest transform.
+It uses neither the database nor the network. One pipe brings queries, as clients sent them, and
+another the numbers of cancelled ones. A reader asks the main process for sketch files, whose pages
+all readers share through the system's cache. For table decoding it caches its latest transform.
 
-Answers are estimates, top lists, history and the noise floor, as JSON or Arrow. The ETag of an
-answer covers the version of the counted reports and the query, so asking again costs little while
-nothing changes.
+Answers are JSON or Arrow. Their ETag covers the query and the version of the counted reports, so
+asking again costs little while nothing changes.
 """
 
 import hashlib
@@ -27,7 +25,6 @@ import numpy as np
 from faintly.core import Estimates, Key, Sketch
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList, documents
-from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all
 from faintly.errors import FaintlyError, InvalidInput, UnknownKey
 from faintly.mechanisms import mechanism_of
@@ -35,6 +32,7 @@ from faintly.wire import problems
 from faintly.wire.problems import Problem
 from faintly.wire.sketch_v1 import write_sketch
 from faintly_collector.http import limits, logs, models
+from faintly_collector.storage.sketches import load
 
 START = f"from {__name__} import main; main()"  # the code of a new process
 NICE = 10  # below the process that takes reports: at a tenth of its weight
@@ -49,7 +47,7 @@ ENCODERS: dict[str, Callable[..., bytes]] = {
     ARROW: documents.encode_arrow,
     PARQUET: documents.encode_parquet,
 }
-TABLE_MEDIA = tuple(ENCODERS)
+TABLES = tuple(ENCODERS)
 QUERY_MODELS: dict[str, Any] = {  # of queries, by address
     "POST /estimates": models.KeysBody,
     "GET /estimates": models.KeysQuery,
@@ -127,13 +125,13 @@ class SketchSource:
         if self._cached is None or self._cached[0] != snapshot.version:
             self._cached = None  # first: there is room for only one
             snapshot = replace(snapshot, versions=dict(snapshot.versions))
-            made = open_reader(self._sketch(snapshot.versions))
+            made = open_reader(self._load(snapshot.versions))
             self._cached = snapshot.version, made
         return self._cached[1].at(level).watched(self.check), snapshot
 
     def sketch_file(self, snapshot: Snapshot) -> Path:
         """Write the sketch to a new file for download, and return its path."""
-        sketch = self._sketch(snapshot.versions)
+        sketch = self._load(snapshot.versions)
         try:
             with self._query.file.open("wb") as file:
                 write_sketch(sketch, file)
@@ -142,7 +140,7 @@ class SketchSource:
             raise Problem(problems.CANNOT_STORE, hint=FREE_DISK) from None
         return self._query.file
 
-    def _sketch(self, versions: dict[int, str]) -> Sketch:
+    def _load(self, versions: dict[int, str]) -> Sketch:
         """Return the sketch of epochs, and note their versions."""
         parts = (self._map_epoch(versions, number) for number in list(versions))
         try:
@@ -157,10 +155,7 @@ class SketchSource:
         for _ in range(ATTEMPTS):
             path, versions[number], reports = self.call("sketch_file", number, rebuild)
             try:
-                found = load_sketch(path)
-                if (found.plan.digest.hex(), found.count) == (self._query.collection, reports):
-                    return found
-                rebuild = True
+                return load(path, bytes.fromhex(self._query.collection), reports)
             except InvalidInput:
                 pass  # a newer one has replaced it
             except FaintlyError:
@@ -194,7 +189,7 @@ class EncodedAnswer:
     body: bytes | None
 
 
-def _media(accept: str, offered: Sequence[str]) -> str:
+def _negotiate(accept: str, offered: Sequence[str]) -> str:
     """Return the offered media type that an Accept header prefers: by weight, then by order."""
     wanted = {}
     for place, part in enumerate(accept.split(",")):
@@ -218,10 +213,10 @@ def answer(source: SketchSource, query: Query) -> Any:
         return models.new_collection(query.body)
     given = models.parse(QUERY_MODELS[query.kind], query.body)
     if isinstance(given, models.HistoryBody):
-        return _history(source, query, given)
+        return _answer_history(source, query, given)
     if query.kind == "GET /sketch":
         return source.sketch_file(source.call("snapshot", given.epoch))
-    media = _media(query.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLE_MEDIA)
+    media = _negotiate(query.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
     snapshot = source.call("snapshot", given.epoch)
     etag = _etag_of(query, media, snapshot)
     if _client_has(query, etag):
@@ -234,9 +229,9 @@ def answer(source: SketchSource, query: Query) -> Any:
     return EncodedAnswer(_etag_of(query, media, snapshot), media, body)
 
 
-def _history(source: SketchSource, query: Query, given: models.HistoryBody) -> EncodedAnswer:
+def _answer_history(source: SketchSource, query: Query, given: models.HistoryBody) -> EncodedAnswer:
     """Return the estimates of keys in every epoch that has sealed reports."""
-    _media(query.accept, [JSON])
+    _negotiate(query.accept, [JSON])
     epochs = source.call("snapshots")
     if len(epochs) * len(given.keys) > limits.MAX_CELLS:
         raise Problem(

@@ -37,8 +37,8 @@ DESCRIPTION = """\
 Collects locally differentially private reports, keeps them, counts each once, and answers.
 Every error is `{code, message, hint}`: programs compare the code, people read the rest.
 """
-REFUSED = Problem, HTTPException, RequestValidationError, ClientDisconnect, FolderDamaged, Exception
-HTTP = {  # what the framework refuses, by status
+HANDLED = Problem, HTTPException, RequestValidationError, ClientDisconnect, FolderDamaged, Exception
+BY_STATUS = {  # what the framework refuses, by status
     404: (problems.NOT_FOUND, "there is nothing at this address"),
     405: (problems.METHOD_NOT_ALLOWED, "this address has no such method"),
 }
@@ -69,7 +69,7 @@ def build(store: Store, settings: Settings) -> Collector:
         redirect_slashes=False,
         # An installed tracing library must not see requests.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        exception_handlers=dict.fromkeys(REFUSED, _refuse),
+        exception_handlers=dict.fromkeys(HANDLED, _refuse),
     )
     app.state.registry = store.registry  # to find collections by their names
     for routes in (operation_routes, collection_routes, part_routes, answer_routes, page_routes):
@@ -82,19 +82,19 @@ def build(store: Store, settings: Settings) -> Collector:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     """Return the answer to an exception."""
-    problem, taken = _problem_of(error), ""
+    problem, allowed = _problem_of(error), ""
     if problem.kind is problems.METHOD_NOT_ALLOWED:
         # Several routes may share an address.
         routes = [
             each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE
         ]
-        taken = ", ".join(sorted({each for route in routes for each in route.methods}))
+        allowed = ", ".join(sorted({each for route in routes for each in route.methods}))
         # The route as documented: the requested address is not repeated.
         named = routes[0].path if routes[0].include_in_schema else "This address"
-        problem.hint = f"{named} takes {taken}."
+        problem.hint = f"{named} takes {allowed}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
-    made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
+    made.raw_headers = headers + ([(b"allow", allowed.encode())] if allowed else [])
     return made
 
 
@@ -109,5 +109,5 @@ def _problem_of(error: Exception) -> Problem:
         logs.error("damaged", what=str(error))
         return Problem(problems.DAMAGED)
     if isinstance(error, HTTPException):
-        return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
+        return Problem(*BY_STATUS.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
     return Problem(problems.INTERNAL)

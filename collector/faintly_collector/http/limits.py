@@ -25,7 +25,7 @@ CHUNK_BYTES = 256 << 10  # of an answer, at a time
 SESSION_S = 12 * 3600.0  # a day's work; then the page asks for the credential again
 MAX_SESSIONS = 1000  # at a time; beyond that, the oldest session ends
 
-# Queries and answers.
+# Queries and collections.
 MAX_WAITING = 64  # queries that may wait for a reader,
 WAIT_S = 10.0  # and for how long
 MAX_DOWNLOADS = 16  # sketches downloaded at a time: each takes up its size on the disk
@@ -38,8 +38,6 @@ MAX_LISTED = 2**24  # keys that a top list scans, using about half a gigabyte
 MAX_URL_KEYS = 20  # per query in an address, which is part of the head,
 MAX_URL_KEY = 1_000  # and characters of each
 MAX_KEY = 65_536  # characters of a key in a body
-
-# Collections.
 MAX_NAME = 200  # characters of a collection's name
 MAX_EPOCHS = 1_000  # that a new collection opens
 MAX_TOKENS = 10_000  # issued per call

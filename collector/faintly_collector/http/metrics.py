@@ -47,12 +47,12 @@ class Metrics(Collector):
         took.total += seconds
         self._body_bytes += body_bytes
 
-    def waits(self, route: str) -> list[tuple[float | None, int]]:
+    def durations(self, route: str) -> list[tuple[float | None, int]]:
         """Return pairs: a bound in seconds, None for any, and how many requests met it."""
         took = self._seconds.get(route, Durations())
         return list(zip((*BUCKETS, None), accumulate(took.counts), strict=True))
 
-    def refused(self, route: str) -> int:
+    def refusals(self, route: str) -> int:
         """Return how many requests of a route were refused or failed."""
         kinds = self._requests.copy().items()
         return sum(count for (at, _, status), count in kinds if at == route and status >= 400)

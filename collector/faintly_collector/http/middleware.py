@@ -226,7 +226,7 @@ class Middleware:
         body = await exchange.body()
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         take = partial(store.take, digest, epoch, request, body, waiter=waiter, token=token)
-        slow = len(body) >= limits.THREAD_BYTES or store.opens(digest, epoch)
+        slow = len(body) >= limits.THREAD_BYTES or store.would_open(digest, epoch)
         reports = await asyncio.to_thread(take) if slow else take()
         outcome = await waiter
         if isinstance(outcome, Problem):

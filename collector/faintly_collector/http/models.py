@@ -37,14 +37,14 @@ UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
 JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
 
 
-def _digits(given: object) -> object:
+def _check_digits(given: object) -> object:
     """Refuse text in an address that parses as an integer but is not plain digits, such as +1."""
     if isinstance(given, str) and not (given.isascii() and given.isdigit()):
         raise PydanticCustomError("epoch", "an epoch is written in digits")
     return given
 
 
-Epoch = Annotated[int, Field(ge=0, le=MAX_EPOCH), BeforeValidator(_digits)]
+Epoch = Annotated[int, Field(ge=0, le=MAX_EPOCH), BeforeValidator(_check_digits)]
 Key = Annotated[int, Field(ge=0, le=2**64 - 1)] | Annotated[str, Field(max_length=limits.MAX_KEY)]
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
@@ -90,7 +90,7 @@ class NewCollection(RequestModel):
     )
 
     @property
-    def opened(self) -> list[int]:
+    def initial_epochs(self) -> list[int]:
         """Return the epochs that are open from the start, whatever the clock says."""
         if self.epochs is not None:
             return self.epochs
@@ -197,33 +197,33 @@ class NoiseQuery(EpochQuery):
     keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
 
 
-def _reply(name: str, words: str, **fields: Any) -> type[BaseModel]:
+def _model(name: str, words: str, **fields: Any) -> type[BaseModel]:
     """Return a model of an answer with these fields; only the documentation uses it."""
     given: dict[str, Any] = {field: (kind, ...) for field, kind in fields.items()}
     return create_model(name, __doc__=words, **given)
 
 
-Refusal = _reply(
+Refusal = _model(
     "Refusal",
     "Every error: a code for programs, words for people.",
     code=str,
     message=str,
     hint=str,
 )
-Alive = _reply("Alive", "The process is alive.", status=Literal["alive"])
+Alive = _model("Alive", "The process is alive.", status=Literal["alive"])
 Warnings = Annotated[list[str], Field(description="What an operator should fix.")]
-Ready = _reply("Ready", "Reports can be stored.", status=Literal["ready"], warnings=Warnings)
-Collections = _reply(
+Ready = _model("Ready", "Reports can be stored.", status=Literal["ready"], warnings=Warnings)
+Collections = _model(
     "Collections", "Every collection of the folder.", collections=list[CollectionStatus]
 )
-Sealed = _reply("Sealed", "How many reports were sealed just now.", sealed=int)
-Deleted = _reply("Deleted", "What was deleted.", deleted=str)
-Tokens = _reply("Tokens", "Single-use tokens, shown this once.", epoch=int, tokens=list[str])
+Sealed = _model("Sealed", "How many reports were sealed just now.", sealed=int)
+Deleted = _model("Deleted", "What was deleted.", deleted=str)
+Tokens = _model("Tokens", "Single-use tokens, shown this once.", epoch=int, tokens=list[str])
 Stored = Literal["counted", "replayed"]
-Counted = _reply(
+Counted = _model(
     "Counted", "A batch that is stored for good, or was already.", status=Stored, reports=int
 )
-Segments = _reply("Segments", "The sealed files of a collection.", segments=list[SegmentRow])
+Segments = _model("Segments", "The sealed files of a collection.", segments=list[SegmentRow])
 
 
 class Row(BaseModel):

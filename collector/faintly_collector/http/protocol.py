@@ -56,8 +56,8 @@ class Protocol(HttpToolsProtocol):
         """Parse bytes; refuse headers that never end, and time out a request that stalls."""
         while data and not self._ignoring:
             # In chunks: a single read may hold all of a head that is too large.
-            most = limits.HEAD_BYTES - self._head_bytes
-            if not most:
+            left = limits.HEAD_BYTES - self._head_bytes
+            if not left:
                 words = "the headers are too large"
                 self._refuse(Problem(BAD_REQUEST, words, "Send fewer of them."))
                 return
@@ -65,10 +65,10 @@ class Protocol(HttpToolsProtocol):
                 self.timeout_keep_alive_task.cancel()
                 self.timeout_keep_alive_task = None
             self._completed = False
-            self._head_bytes += min(len(data), most)
+            self._head_bytes += min(len(data), left)
             try:
-                self.parser.feed_data(data[:most])
-                data = data[most:]
+                self.parser.feed_data(data[:left])
+                data = data[left:]
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._head_without_upgrade() + data[upgrade.args[0] :]
             except httptools.HttpParserError:

@@ -1,11 +1,10 @@
-"""Readers: a few processes that answer queries, so that queries cannot slow down reports.
+"""Readers: processes that answer queries, so that queries cannot slow down reports.
 
-The main process, which takes reports, forwards a query as bytes and gets the answer as bytes. Apart
-from that it only tells a reader which sketch files to map. A reader is started when a query finds
-none free, stays for later ones, and is replaced if it dies.
+The main process, which takes reports, forwards queries and answers as bytes, and tells a reader
+which sketch files to map. A reader is started when a query finds none free, stays for later ones,
+and is replaced if it dies. It computes one answer at a time; waiting for it takes no thread.
 
-Each reader computes one answer at a time; waiting for a reader takes no thread. An answer that
-reads reports one by one may take minutes, so it is cancelled as soon as its client disconnects.
+An answer may take minutes, so it is cancelled as soon as its client disconnects.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from faintly_collector.http.models import JSON_HINT, Epoch, Refusal
 from faintly_collector.http.readers import Readers
 from faintly_collector.storage.store import Store
 
-Answers = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
+Responses = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
 DESCRIPTIONS = {
     400: "The request cannot be read.",
     401: "A credential is missing or unknown.",
@@ -35,7 +35,7 @@ DESCRIPTIONS = {
 }
 # FastAPI makes a field of each model, for each route: one adds the schema, the others refer to it.
 _SCHEMA = {"schema": {"$ref": f"#/components/schemas/{Refusal.__name__}"}}
-REFUSALS: Answers = {
+REFUSALS: Responses = {
     status: {"description": words, "content": {answers.JSON: _SCHEMA}}
     for status, words in DESCRIPTIONS.items()
 }
@@ -129,7 +129,7 @@ class Routes:
         model: Any = None,
         *,
         body: type[BaseModel] | None = None,
-        responses: Answers | None = None,
+        responses: Responses | None = None,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return a decorator that adds a route: its method and path, and what it does.
@@ -139,7 +139,7 @@ class Routes:
         """
         method, path = address.split()
         if self.role is not None:
-            options["dependencies"] = [Depends(self._check)]
+            options["dependencies"] = [Depends(self._check_access)]
         if body is not None:
             content = {answers.JSON: {"schema": body.model_json_schema()}}
             options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
@@ -153,7 +153,7 @@ class Routes:
             **options,
         )
 
-    async def _check(
+    async def _check_access(
         self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> None:
         self.service.sessions.check(request, str(self.role))

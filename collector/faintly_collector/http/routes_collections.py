@@ -18,22 +18,22 @@ from faintly.wire.problems import BAD_REQUEST, BUSY, Problem
 from faintly_collector.http import answers, limits, models, routes
 from faintly_collector.http.models import new_collection
 from faintly_collector.http.readers import Readers
-from faintly_collector.http.routes import FOREVER, OCTETS, Answers, Digest, Service, json_reply
+from faintly_collector.http.routes import FOREVER, OCTETS, Digest, Responses, Service, json_reply
 from faintly_collector.storage.collection import OPEN, CollectionStatus, status_of
 from faintly_collector.storage.store import Store
 
 TAG = "collections"
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
-PLAN: Answers = {
+CREATED: Responses = {201: {"model": CollectionStatus, "description": "It is new."}}
+PLAN: Responses = {
     200: {
         "description": "The canonical JSON that the digest is taken of.",
         "content": {"application/json": {"schema": {"type": "object"}}},
     },
     304: {"description": "The client already has it."},
 }
-NEEDED = "The single-use token, where the collection needs one."
-Token = Annotated[str | None, Header(alias="Faintly-Token", description=NEEDED)]
+SINGLE_USE = "The single-use token, where the collection needs one."
+Token = Annotated[str | None, Header(alias="Faintly-Token", description=SINGLE_USE)]
 BATCH = {  # not a parameter: FastAPI would read it before it checks the credential
     "requestBody": {
         "required": True,
@@ -41,9 +41,9 @@ BATCH = {  # not a parameter: FastAPI would read it before it checks the credent
         "description": "One batch as the client encodes it; any content type will do.",
     }
 }
-SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
+SAME: Responses = {304: {"description": "Nothing changed since the answer with this ETag."}}
 TABLE = SAME | {200: {"content": {answers.ARROW: BINARY, answers.PARQUET: BINARY}}}
-SKETCH: Answers = {
+SKETCH: Responses = {
     200: {
         "description": "A sketch file, as faintly query and faintly merge read it.",
         "content": {OCTETS: BINARY},
@@ -58,7 +58,7 @@ TABULAR = (  # address, name, words, model and responses
     ("GET /noise-floor", "noise_floor", "What an absent key may show", models.NoiseFloor, SAME),
 )
 Endpoint = Callable[..., Awaitable[Response]]
-Known = Annotated[str | None, Header(alias="if-none-match")]
+IfNoneMatch = Annotated[str | None, Header(alias="if-none-match")]
 
 
 def _status(store: Store, digest: str) -> Response:
@@ -91,7 +91,7 @@ def collection_routes(app: FastAPI, service: Service) -> None:
     def create(wanted: models.NewCollection, plan: Plan) -> Response:
         known = plan.digest in store.registry.collections
         settings = wanted.model_dump(exclude={"plan", "epochs"})
-        made = store.registry.create(plan, epochs=wanted.opened, **settings)
+        made = store.registry.create(plan, epochs=wanted.initial_epochs, **settings)
         return json_reply(asdict(status_of(made)), 200 if known else 201)
 
     @read("GET /{digest}", "Look at a collection", CollectionStatus)
@@ -170,11 +170,11 @@ def answer_routes(app: FastAPI, service: Service) -> None:
     readers, downloads = service.readers, weakref.WeakSet[IO[bytes]]()
     for address, name, words, model, responses in TABULAR:
         options: dict[str, Any] = {"name": name, "responses": responses}
-        asked = answers.QUERY_MODELS[address]
+        query = answers.QUERY_MODELS[address]
         if address.startswith("GET"):
-            read(address, words, model, **options)(_queried(readers, address, asked))
+            read(address, words, model, **options)(_get_endpoint(readers, address, query))
         else:
-            read(address, words, model, body=asked, **options)(_posted(readers, address))
+            read(address, words, model, body=query, **options)(_post_endpoint(readers, address))
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(
@@ -190,21 +190,21 @@ def answer_routes(app: FastAPI, service: Service) -> None:
         return StreamingResponse(read_chunks(file), media_type=OCTETS, headers=headers)
 
 
-def _queried(readers: Readers, kind: str, model: Any) -> Endpoint:
+def _get_endpoint(readers: Readers, kind: str, model: Any) -> Endpoint:
     """Return an endpoint that takes its query from the address."""
 
     async def answer(
-        digest: Digest, request: Request, query: Annotated[model, Query()], _: Known = None
+        digest: Digest, request: Request, query: Annotated[model, Query()], _: IfNoneMatch = None
     ) -> Response:
         return _reply(await readers.ask(request, kind, digest, query.to_json()))
 
     return answer
 
 
-def _posted(readers: Readers, kind: str) -> Endpoint:
+def _post_endpoint(readers: Readers, kind: str) -> Endpoint:
     """Return an endpoint that takes its query from the body."""
 
-    async def answer(digest: Digest, request: Request, _: Known = None) -> Response:
+    async def answer(digest: Digest, request: Request, _: IfNoneMatch = None) -> Response:
         routes.check_json(request)
         return _reply(await readers.ask(request, kind, digest, await request.body()))
 

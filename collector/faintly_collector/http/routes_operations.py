@@ -18,7 +18,7 @@ from faintly.wire.problems import CANNOT_STORE, STOPPING, Problem
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER
 from faintly_collector.http import models
 from faintly_collector.http.middleware import REPORTS
-from faintly_collector.http.routes import COLLECTION, Answers, Digest, Routes, Service, json_reply
+from faintly_collector.http.routes import COLLECTION, Digest, Responses, Routes, Service, json_reply
 from faintly_collector.storage.collection import CLOSED, OPEN, Collection, State, UniverseKind
 from faintly_collector.storage.store import Store
 
@@ -26,7 +26,7 @@ PROBE = bytes(4096)  # written to test whether the folder is writable
 LONG_PROBE = bytes(1 << 20)  # written and synced once a commit has failed
 FAILED_S = 10.0  # how long a failed commit outweighs a probe
 TEXT = "text/plain; version=0.0.4"
-PAGE: Answers = {
+PAGE: Responses = {
     200: {
         "description": "Metrics for Prometheus.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
@@ -202,7 +202,7 @@ def _fields(layout: Layout) -> list[dict[str, int]]:
 
 
 @lru_cache(maxsize=1024)
-def _promise(collection: Collection) -> str:
+def _short_guarantee(collection: Collection) -> str:
     """Return the guarantee in one sentence; its exact logarithms are the slow part here."""
     return collection.mechanism.guarantee().short()
 
@@ -213,7 +213,7 @@ def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
         "digest": collection.digest.hex(),
         "name": collection.name,
         "state": CLOSED if collection.closed else OPEN,
-        "guarantee": _promise(collection),
+        "guarantee": _short_guarantee(collection),
         "universe": collection.plan.universe.kind,
         "keys": collection.plan.universe.size,
         "values": collection.plan.values,
@@ -230,7 +230,7 @@ def _health(service: Service, rows: list[Collection]) -> dict[str, Any]:
     refusals: Counter[str] = Counter()
     for each in rows:
         refusals.update(each.arrivals.refusals.copy())
-    other = service.metrics.refused(REPORTS) - refusals.total()
+    other = service.metrics.refusals(REPORTS) - refusals.total()
     return {
         "reports": counters.reports,
         "commits": counters.commits,
@@ -242,5 +242,5 @@ def _health(service: Service, rows: list[Collection]) -> dict[str, Any]:
         "pending_bytes": registry.pending_bytes,
         "disk_free": disk.free,
         "disk_total": disk.total,
-        "waits": service.metrics.waits(REPORTS),
+        "waits": service.metrics.durations(REPORTS),
     }

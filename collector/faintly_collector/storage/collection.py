@@ -68,12 +68,12 @@ class Arrivals:
     refusals: Counter[str] = field(default_factory=Counter)  # by code
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def refuse(self, code: str) -> None:
+    def count_refusal(self, code: str) -> None:
         """Count a refused request; any thread may call this."""
         with self._lock:
             self.refusals[code] += 1
 
-    def count(self, requests: int, reports: int, minute: int) -> None:
+    def count_stored(self, requests: int, reports: int, minute: int) -> None:
         """Count what was stored; only the committing thread calls this."""
         self.requests += requests
         self.reports += reports
@@ -147,7 +147,7 @@ class Clock:
         now, steady = self.times()
         return now - steady if abs(now - steady) > TOLERATED_S else 0.0
 
-    def opens(self, collection: Collection, number: int) -> bool:
+    def allows(self, collection: Collection, number: int) -> bool:
         """Return whether a report may open an epoch: it is current, next, or in its grace."""
         if collection.period_s is None or collection.grace_s is None or number < 0:
             return False
@@ -256,7 +256,7 @@ class Counters:
     last_seal: int | None = None  # its minute, in seconds since 1970
     last_failure: str = ""
 
-    def failed(self, what: str, error: Exception) -> None:
+    def record_failure(self, what: str, error: Exception) -> None:
         """Record a failure, and log it unless it repeats the last one."""
         text = f"{what}: {type(error).__name__}: {error}"
         if text != self.last_failure:

@@ -94,7 +94,7 @@ class Database(AbstractContextManager["Database"]):
                 self.writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
             self.reader = self._connect(opened)
             self.checkpointer = self._connect(opened, wait_s=0.0)  # it retries at the next tick
-            self._opened = opened.pop_all()
+            self._resources = opened.pop_all()
 
     def _connect(self, opened: ExitStack, wait_s: float = BUSY_S) -> sqlite3.Connection:
         """Return a connection, which `opened` closes; the file may be on read-only media.
@@ -154,7 +154,7 @@ class Database(AbstractContextManager["Database"]):
             while self.execute(delete, (epoch,)) == PURGE_ROWS:
                 pass
 
-    def requests(self) -> int:
+    def count_requests(self) -> int:
         """Return how many requests it has counted, deleted ones included."""
         ((found,),) = self.rows("SELECT requests FROM acknowledged")
         return int(found)
@@ -169,7 +169,7 @@ class Database(AbstractContextManager["Database"]):
             promised = int(self.path.with_name(COUNT_FILE).read_bytes())
         except (FileNotFoundError, ValueError):  # a restored backup has none
             return
-        lost = promised - self.requests()
+        lost = promised - self.count_requests()
         if lost > 0:
             what = f"acknowledged requests are missing ({lost:,}): its log was deleted or damaged"
             back = f"put {wal_of(self.path).name} back, or {RESTORE}"
@@ -187,7 +187,7 @@ class Database(AbstractContextManager["Database"]):
             raise InvalidInput(f"{words}; copy it again")
 
     def __exit__(self, *_: object) -> None:
-        self._opened.close()  # the last connection moves the log into the file
+        self._resources.close()  # the last connection moves the log into the file
 
 
 def immutable_since(path: Path) -> int | None:

@@ -70,8 +70,8 @@ class Inbox:
         self._database, self._registry = store.database, store.registry
         self._counters = store.counters
         self._count_file = os.open(store.folder / COUNT_FILE, os.O_WRONLY | os.O_CREAT, 0o600)
-        self._write_count(self._database.requests())
-        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self._write_count(self._database.count_requests())
+        self._queue: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self.closed = False  # True once the thread has ended
         self.failed_at: float | None = None  # when a commit failed; None after the next success
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
@@ -80,17 +80,17 @@ class Inbox:
     @property
     def waiting(self) -> int:
         """Return about how many submissions are queued."""
-        return self._waiting.qsize()
+        return self._queue.qsize()
 
     def submit(self, submission: Submission) -> None:
         """Queue a submission for the next commit."""
-        self._waiting.put(submission)
+        self._queue.put(submission)
         if self.closed:
             self._refuse_queued()
 
     def close(self) -> None:
         """Commit what is queued and stop; later submissions are refused."""
-        self._waiting.put(None)
+        self._queue.put(None)
         self._thread.join()
         self.closed = True
         self._refuse_queued()
@@ -99,21 +99,21 @@ class Inbox:
     def _refuse_queued(self) -> None:
         late = []
         with suppress(queue.Empty):
-            while each := self._waiting.get_nowait():
+            while each := self._queue.get_nowait():
                 late.append(each)
         _deliver(late, Problem(problems.STOPPING))
 
     def _run(self) -> None:
         group: list[Submission] = []
-        for first in iter(self._waiting.get, None):
+        for first in iter(self._queue.get, None):
             if len(group) >= LARGE_GROUP:
                 time.sleep(GATHER_S)
             group, size = [first], len(first.body)
             with suppress(queue.Empty):
                 while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
-                    each = self._waiting.get_nowait()
+                    each = self._queue.get_nowait()
                     if each is None:
-                        self._waiting.put(None)  # stop once this group is stored
+                        self._queue.put(None)  # stop once this group is stored
                         break
                     group.append(each)
                     size += len(each.body)
@@ -126,7 +126,7 @@ class Inbox:
         except Exception as error:  # the thread must survive, and every sender be answered
             self.failed_at = time.monotonic()
             self._counters.failed_commits += 1
-            self._counters.failed("a commit failed", error)
+            self._counters.record_failure("a commit failed", error)
             why = "the reports could not be stored: the disk is full or failed"
             failed = Problem(problems.CANNOT_STORE, why)
         _deliver(group, failed)
@@ -166,13 +166,13 @@ class Inbox:
         for epoch, (requests, reports) in stored.items():
             counters.submissions += requests
             counters.reports += reports
-            epoch.collection.arrivals.count(requests, reports, minute)
+            epoch.collection.arrivals.count_stored(requests, reports, minute)
         for each in group:
             if each.outcome is REPLAYED:
                 counters.replays += 1
             elif isinstance(each.outcome, Problem):
                 counters.refused += 1
-                each.epoch.collection.arrivals.refuse(each.outcome.kind.code)
+                each.epoch.collection.arrivals.count_refusal(each.outcome.kind.code)
 
 
 def _deliver(group: Sequence[Submission], instead: Problem | None = None) -> None:

@@ -48,7 +48,7 @@ class Maintenance:
             work(*arguments, **named)
         except Exception as error:
             self._store.counters.failed_seals += 1
-            self._store.counters.failed("sealing failed", error)
+            self._store.counters.record_failure("sealing failed", error)
             return False
         return True
 
@@ -125,7 +125,7 @@ class Maintenance:
 
     def _shorten_log(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
-        self._store.manifest.tidy()
+        self._store.manifest.delete_replaced()
         size, idle = self._store.database.wal_bytes(), not self._registry.pending
         if size and (idle or size >= WAL_BYTES):
             self._store.database.checkpoint(truncate=idle)

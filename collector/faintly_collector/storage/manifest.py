@@ -69,8 +69,8 @@ class Manifest:
 
     def __init__(self, folder: Path, database: Database, registry: Registry) -> None:
         self.folder, self.database, self.registry = folder, database, registry
-        self._unnamed: set[Path] = set()  # files that a running backup kept from being deleted
-        self._tidying = threading.Lock()
+        self._replaced: set[Path] = set()  # files that a running backup kept from being deleted
+        self._replaced_lock = threading.Lock()
 
     @classmethod
     @contextmanager
@@ -157,14 +157,14 @@ class Manifest:
                 connection.execute(f"DELETE FROM {TAKEN_ROWS}", rows)
             self.registry.add_pending([(epoch, -reports)])
             self.registry.recount(epoch)
-        with self._tidying:
-            self._unnamed.update({each.path for each in removed} - {each.path for each in added})
-        self.tidy()
+        with self._replaced_lock:
+            self._replaced.update({each.path for each in removed} - {each.path for each in added})
+        self.delete_replaced()
 
-    def tidy(self) -> None:
+    def delete_replaced(self) -> None:
         """Delete the replaced files; those that a backup may still need wait for the next call."""
-        with self._tidying:
-            self._unnamed = {path for path in self._unnamed if not discard(self.folder, path)}
+        with self._replaced_lock:
+            self._replaced = {path for path in self._replaced if not discard(self.folder, path)}
 
     def delete(self, collection: Collection) -> None:
         """Delete the files of a collection that was deleted from the database."""

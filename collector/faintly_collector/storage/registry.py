@@ -132,7 +132,7 @@ class Registry:
     ) -> Collection:
         """Return a new collection, or the existing one of the same plan and settings."""
         grace_s = period_s if grace_s is None else grace_s
-        mechanism = self._check(plan, retention, period_s, grace_s)
+        mechanism = self._check_plan(plan, retention, period_s, grace_s)
         epochs = sorted(map(check_epoch, set(epochs)))
         wanted = name, retention, tokens, period_s, grace_s
         with self._lock:
@@ -146,7 +146,7 @@ class Registry:
             self._open(made, epochs, OPEN)
             return made
 
-    def _check(
+    def _check_plan(
         self, plan: Plan, retention: str, period_s: float | None, grace_s: float | None
     ) -> Mechanism:
         """Return the mechanism of a plan, or raise `Problem` if it cannot have a collection."""
@@ -214,7 +214,7 @@ class Registry:
         A submission also gets a closing epoch: a retry may still find its request id.
         """
         if number not in collection.epochs and not collection.closed:
-            if not self.clock.opens(collection, number):
+            if not self.clock.allows(collection, number):
                 raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
             if collection.tokens and not issuing:
                 raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")

@@ -43,7 +43,8 @@ class Sketches:
         aggregator, last = Aggregator(collection.plan, spool), 0
         for file in self._manifest.files(SKETCHES, epoch):
             try:
-                aggregator, last = Aggregator.resume(_load(file), spool), file.number
+                sketch = load(file.path, collection.digest, file.reports)
+                aggregator, last = Aggregator.resume(sketch, spool), file.number
             except FaintlyError as error:
                 if file.needed:  # otherwise it is rebuilt from the segments
                     raise damaged(file.path, str(error)) from None
@@ -88,8 +89,9 @@ class Sketches:
         return f"{self._nonce}.{epoch.id}.{epoch.last}.{epoch.sealed}"
 
 
-def _load(file: File) -> Sketch:
-    sketch = load_sketch(file.path)
-    if (sketch.plan.digest, sketch.count) != (file.epoch.collection.digest, file.reports):
-        raise damaged(file.path, "it is not the sketch of its epoch")
+def load(path: Path, digest: bytes, reports: int) -> Sketch:
+    """Return a sketch, mapped, if it is of these many reports under this plan's digest."""
+    sketch = load_sketch(path)
+    if (sketch.plan.digest, sketch.count) != (digest, reports):
+        raise damaged(path, "it is not the sketch of its epoch")
     return sketch

@@ -62,7 +62,7 @@ class Store(AbstractContextManager["Store"]):
         self.maintenance = Maintenance(self)
         self.inbox = Inbox(self)
         self.maintenance.start()
-        self._opened = opened.pop_all()
+        self._resources = opened.pop_all()
 
     @classmethod
     def open(cls, folder: Path, limits: StoreLimits | None = None) -> Self:
@@ -84,7 +84,7 @@ class Store(AbstractContextManager["Store"]):
         self.stopping = True
         self.inbox.close()
         self.maintenance.stop()
-        with self._opened:
+        with self._resources:
             for epoch in list(self.registry.by_id.values()):
                 self.maintenance.attempt(self.sealer.seal, epoch)
 
@@ -134,7 +134,7 @@ class Store(AbstractContextManager["Store"]):
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
-        Waits for the disk only if it `opens` an epoch. After the commit, the waiter gets the
+        Waits for the disk only if it opens an epoch. After the commit, the waiter gets the
         outcome: "counted", "replayed", or a `Problem`.
         """
         collection = self.registry.collection(digest)
@@ -142,11 +142,11 @@ class Store(AbstractContextManager["Store"]):
             self.check_capacity()
             if len(request) != ID_BYTES:
                 raise Problem(problems.NO_REQUEST_ID, f"a request id has {ID_BYTES} bytes")
-            reports, hashed = _check(collection, body, token)
+            reports, hashed = _check_body(collection, body, token)
             # Last, since it may open an epoch, and a refused submission must leave nothing behind.
             found = self.registry.epoch_for(collection, epoch)
         except Problem as problem:
-            collection.arrivals.refuse(problem.kind.code)
+            collection.arrivals.count_refusal(problem.kind.code)
             if problem.kind is problems.CANNOT_STORE:  # an epoch could not be opened
                 self.inbox.failed_at = time.monotonic()
             raise
@@ -154,7 +154,7 @@ class Store(AbstractContextManager["Store"]):
         self.inbox.submit(Submission(found, request, body, body_hash, reports, hashed, waiter))
         return reports
 
-    def opens(self, digest: bytes, epoch: int) -> bool:
+    def would_open(self, digest: bytes, epoch: int) -> bool:
         """Return whether a submission to this epoch may open it, which waits for the disk."""
         found = self.registry.collections.get(digest)
         return bool(found and found.period_s and not found.tokens and epoch not in found.epochs)
@@ -180,12 +180,14 @@ class Store(AbstractContextManager["Store"]):
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
         found = self.registry.epoch_for(collection, epoch, issuing=True)
         tokens = [secrets.token_bytes(credentials.TOKEN_BYTES) for _ in range(count)]
-        names = b"".join(sorted([credentials.token_hash(token) for token in tokens]))
-        self.database.execute(credentials.ADD_TOKENS, (found.id, names))
+        hashes = b"".join(sorted([credentials.token_hash(token) for token in tokens]))
+        self.database.execute(credentials.ADD_TOKENS, (found.id, hashes))
         return [token.hex() for token in tokens]
 
 
-def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[int, bytes | None]:
+def _check_body(
+    collection: Collection, body: bytes, token: bytes | None
+) -> tuple[int, bytes | None]:
     """Return the number of reports, and the hash of the token where the collection needs one."""
     try:
         reports = collection.counter.count(body)

@@ -132,7 +132,7 @@ def test_a_copy_delays_the_deletion_of_what_was_merged(filled, plan):
     with copying(store.folder):
         close(store, plan)
         assert len(list(store.folder.glob("segments/*/*"))) == 5
-    store.manifest.tidy()
+    store.manifest.delete_replaced()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     store.close()
     assert fsck.check(store.folder).findings == []
