@@ -1,10 +1,9 @@
 """Backups: a copy of a data folder that is a data folder itself.
 
-A collector may be running. First the database is copied consistently, then the files that it names.
-Files never change, and those replaced during a backup stay until it is complete. The copy starts
-again only if a collection is deleted. It is made in a folder inside the target and moved into place
-at the end, the database last, so an interrupted copy does not look complete. A failed copy leaves
-nothing behind.
+A collector may be running. The database is copied first, then the files that it names. Files never
+change, and replaced ones stay until the backup is complete. The copy starts again only if a
+collection is deleted. It is made in a folder inside the target and moved into place at the end, the
+database last: an interrupted copy does not look complete, and a failed one leaves nothing behind.
 """
 
 from contextlib import suppress

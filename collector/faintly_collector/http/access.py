@@ -43,10 +43,9 @@ Headers = list[tuple[bytes, bytes]]
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     """Return whether the calling page, if any, is the collector's own.
 
-    Browsers say so in Sec-Fetch-Site, which no page can set. They compare with the address that
-    they called, so the header is right even if a proxy's name differs from Host. Other programs
-    can send anything, but they do not act for a visitor: all they have is a credential. Browsers
-    omit the header if the address is neither local nor TLS; then the origin must match the host.
+    Browsers say so in Sec-Fetch-Site, which no page can set, and which is right even if a proxy's
+    name differs from Host. They omit it if the address is neither local nor TLS; then the origin
+    must match the host. Other programs can send anything, but all they have is a credential.
     """
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site is not None:
@@ -61,8 +60,7 @@ class Access:
         self.credentials, self.body_bytes = credentials, settings.body_bytes
         self.origins = frozenset(origin.encode("ascii") for origin in settings.cors)
         # Without credentials, a collector that serves only this machine requires Host to name it:
-        # a page could have pointed its own name here. If others can reach the collector, reading
-        # and administering are refused.
+        # a page could have pointed its own name here.
         self._local = not settings.allow_anyone and not settings.exposed
         self._refuse_all = not settings.allow_anyone and settings.exposed
 
@@ -101,8 +99,7 @@ class Access:
             if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
                 words = "without credentials only this machine's own names are served"
                 raise Problem(NOT_ALLOWED, words, USE_LOCAL)
-        # Browsers do not let a foreign page read answers, but its writes on behalf of a visitor
-        # would take effect.
+        # Browsers hide answers from a foreign page, but its writes for a visitor would take effect.
         if origin is not None and method not in SAFE_METHODS and not same_origin(headers):
             self.check_origin(origin)
         length = headers.get(b"content-length")
@@ -155,7 +152,7 @@ class Sessions:
             raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
         if role not in ROLES_FOR["read"]:
             raise Problem(NOT_ALLOWED, f"this credential is to {role}; the page needs one to read")
-        while len(self._open) >= limits.MAX_SESSIONS:
+        while len(self._open) >= limits.SESSIONS:
             self._open.popitem(last=False)
         name = secrets.token_urlsafe(32)
         self._open[hash_of(name)] = time.monotonic() + limits.SESSION_S, hashed

@@ -129,7 +129,7 @@ class SketchSource:
             self._cached = snapshot.version, made
         return self._cached[1].at(level).watched(self.check), snapshot
 
-    def sketch_file(self, snapshot: Snapshot) -> Path:
+    def write_file(self, snapshot: Snapshot) -> Path:
         """Write the sketch to a new file for download, and return its path."""
         sketch = self._load(snapshot.versions)
         try:
@@ -215,7 +215,7 @@ def answer(source: SketchSource, query: Query) -> Any:
     if isinstance(given, models.HistoryBody):
         return _answer_history(source, query, given)
     if query.kind == "GET /sketch":
-        return source.sketch_file(source.call("snapshot", given.epoch))
+        return source.write_file(source.call("snapshot", given.epoch))
     media = _negotiate(query.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
     snapshot = source.call("snapshot", given.epoch)
     etag = _etag_of(query, media, snapshot)
@@ -233,13 +233,11 @@ def _answer_history(source: SketchSource, query: Query, given: models.HistoryBod
     """Return the estimates of keys in every epoch that has sealed reports."""
     _negotiate(query.accept, [JSON])
     epochs = source.call("snapshots")
-    if len(epochs) * len(given.keys) > limits.MAX_CELLS:
-        raise Problem(
-            problems.INVALID,
-            f"{len(given.keys):,} keys in {len(epochs):,} epochs are more than "
-            f"{limits.MAX_CELLS:,} rows",
-            "Ask for fewer keys at a time, or for single epochs with estimates.",
-        )
+    if len(epochs) * len(given.keys) > limits.CELLS:
+        counts = f"{len(given.keys):,} keys in {len(epochs):,} epochs"
+        words = f"{counts} are more than {limits.CELLS:,} rows"
+        hint = "Ask for fewer keys at a time, or for single epochs with estimates."
+        raise Problem(problems.INVALID, words, hint)
     etag = _etag_of(query, JSON, *epochs)
     if _client_has(query, etag):
         return EncodedAnswer(etag, JSON, None)
@@ -247,7 +245,7 @@ def _answer_history(source: SketchSource, query: Query, given: models.HistoryBod
     for each in epochs:
         rows.append(documents.encode_json(_compute(source, query, given, each)[0]))
         size += len(rows[-1])
-        if size > limits.MAX_HISTORY_BYTES:
+        if size > limits.HISTORY_BYTES:
             words = "the answer would be too long, since every epoch repeats the keys"
             raise Problem(problems.INVALID, words, "Ask for fewer or shorter keys.")
     start = b'{"collection":"%s","epochs":[' % query.collection.encode()
@@ -287,7 +285,7 @@ def _ask_reader(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates |
     if isinstance(given, models.TopQuery):
         candidates = given.candidates if isinstance(given, models.TopBody) else None
         size = reader.sketch.plan.universe.size
-        if candidates is None and (size is None or size > limits.MAX_LISTED):
+        if candidates is None and (size is None or size > limits.LISTED_KEYS):
             raise Problem(problems.INVALID, "the universe is too large to list", POST_CANDIDATES)
         choice = given.count, candidates, given.control, given.false_rate
         top = reader.top(*choice, posterior=given.wants_posterior, above=given.above)

@@ -1,8 +1,7 @@
 """The application: the hot path beside FastAPI, with one shape for every error.
 
-Endpoints run in threads, or wait for a reader, so the event loop is free for reports.
-They return encoded bytes: response models serve as documentation, and tests check that answers
-match them.
+Endpoints run in threads, or wait for a reader, so the event loop is free for reports. They return
+encoded bytes: response models are documentation, and tests check that answers match them.
 """
 
 from dataclasses import dataclass
@@ -61,8 +60,7 @@ def build(store: Store, settings: Settings) -> Collector:
         title="faintly collector",
         version="1",
         description=DESCRIPTION,
-        # FastAPI's own page loads a script from a public server, and metrics would not recognize
-        # the route of its schema.
+        # FastAPI's page loads a script from a public server, and metrics would not know its routes.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

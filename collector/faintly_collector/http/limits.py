@@ -1,6 +1,6 @@
 """Limits of the HTTP interface that are not settings: bytes, counts and times.
 
-Other modules use them as `limits.NAME`, so each has one definition and one value.
+Other modules use them through this one, so each has one definition and one value.
 """
 
 # Connections.
@@ -11,9 +11,9 @@ STALL_S = 60.0  # how often to check that an answer is being read
 STALL_BYTES = 1 << 20  # that must have been sent since; a slow line sends ten times as many
 REFUSED_CONNECTIONS = 64  # above the limit that get an answer saying so
 REFUSAL_S = 1.0  # how long they have to read it
-KEEP_ALIVE_S = 20
+KEEP_ALIVE_S = 20  # how long a connection may be idle after an answer
 DRAIN_S = 30  # how long open requests may take once the collector is stopping
-BACKLOG = 2048
+BACKLOG = 2048  # connections that the system holds until they are accepted
 OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
 
 # Memory and processor time of the main process.
@@ -23,21 +23,22 @@ THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the eve
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 CHUNK_BYTES = 256 << 10  # of an answer, at a time
 SESSION_S = 12 * 3600.0  # a day's work; then the page asks for the credential again
-MAX_SESSIONS = 1000  # at a time; beyond that, the oldest session ends
+SESSIONS = 1000  # at a time; beyond that, the oldest session ends
 
 # Queries and collections.
-MAX_WAITING = 64  # queries that may wait for a reader,
+WAITING = 64  # queries that may wait for a reader,
 WAIT_S = 10.0  # and for how long
-MAX_DOWNLOADS = 16  # sketches downloaded at a time: each takes up its size on the disk
+DOWNLOADS = 16  # sketches downloaded at a time: each takes up its size on the disk
 DOWNLOAD_CHUNK_BYTES = 1 << 20  # of a sketch, read at a time
-MAX_KEYS = 100_000  # per query
-MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
-MAX_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
-MAX_HISTORY_BYTES = 32 << 20  # that many rows take about 20 MiB, unless keys are long
-MAX_LISTED = 2**24  # keys that a top list scans, using about half a gigabyte
-MAX_URL_KEYS = 20  # per query in an address, which is part of the head,
-MAX_URL_KEY = 1_000  # and characters of each
-MAX_KEY = 65_536  # characters of a key in a body
-MAX_NAME = 200  # characters of a collection's name
-MAX_EPOCHS = 1_000  # that a new collection opens
-MAX_TOKENS = 10_000  # issued per call
+KEYS = 100_000  # per query
+HISTORY_KEYS = 1_000  # per query, in each epoch
+CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
+HISTORY_BYTES = 32 << 20  # that many rows take about 20 MiB, unless keys are long
+LISTED_KEYS = 2**24  # keys that a top list scans, using about half a gigabyte
+URL_KEYS = 20  # per query in an address, which is part of the head,
+URL_KEY_LENGTH = 1_000  # and characters of each
+KEY_LENGTH = 65_536  # characters of a key in a body
+NAME_LENGTH = 200  # characters of a collection's name
+EPOCHS = 1_000  # that a new collection opens
+TOKENS = 10_000  # issued per call, in one transaction
+CREDENTIAL_LENGTH = 1_000  # characters of a credential in a sign-in

@@ -1,8 +1,8 @@
 """The outermost layer: takes reports itself, and passes everything else to FastAPI.
 
-Every request passes the same checks, limits and metrics. Every request except reports is logged. On
-the hot path, a request with reports is checked without touching the disk, joins the next commit and
-waits for one future. The committing thread wakes the event loop once for all requests of a commit.
+All requests pass the same checks, limits and metrics; all but reports are logged. A request with
+reports is checked without touching the disk, joins the next commit and waits for one future. The
+committing thread wakes the event loop once for all requests of a commit.
 """
 
 import asyncio
@@ -116,8 +116,7 @@ class Exchange:
             await self._send_head(message["status"], [*message["headers"], *common])
             return
         body, more = message.get("body", b""), message.get("more_body", False)
-        # In chunks: TLS would buffer a whole long answer at once, and hide a client that does not
-        # read.
+        # In chunks: TLS would buffer a long answer at once, and hide a client that does not read.
         while len(body) > limits.CHUNK_BYTES:
             await self._send_chunk(body[: limits.CHUNK_BYTES])
             body = memoryview(body)[limits.CHUNK_BYTES :]
@@ -139,8 +138,7 @@ class Exchange:
         """Send the head of an answer."""
         self.status = status
         if b"expect" in self.headers and not self.ended:
-            # A client waiting for 100 may never send the body, and its next request would be read
-            # as the body.
+            # A client waiting for 100 may send no body, and its next request would be read as one.
             headers = [*headers, (b"connection", b"close")]
         if self._access.origins:
             headers = [*headers, *self._access.page_headers(self.headers.get(b"origin"))]

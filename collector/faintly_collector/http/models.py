@@ -28,7 +28,7 @@ from faintly_collector.storage.manifest import SegmentRow
 from faintly_collector.storage.registry import MAX_SHOWN
 
 KEY_RULE = (
-    f"a key is an integer from 0 to 2^64 - 1, or text of at most {limits.MAX_KEY:,} characters "
+    f"a key is an integer from 0 to 2^64 - 1, or text of at most {limits.KEY_LENGTH:,} characters "
     "without half of a surrogate pair"
 )
 EPOCH_RULE = "an epoch is an integer from 0 to 2^53 - 1, or all"
@@ -45,7 +45,9 @@ def _check_digits(given: object) -> object:
 
 
 Epoch = Annotated[int, Field(ge=0, le=MAX_EPOCH), BeforeValidator(_check_digits)]
-Key = Annotated[int, Field(ge=0, le=2**64 - 1)] | Annotated[str, Field(max_length=limits.MAX_KEY)]
+Key = (
+    Annotated[int, Field(ge=0, le=2**64 - 1)] | Annotated[str, Field(max_length=limits.KEY_LENGTH)]
+)
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
 ]
@@ -69,7 +71,7 @@ class NewCollection(RequestModel):
 
     plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
     name: str = Field(
-        "", max_length=limits.MAX_NAME, description="For people; addresses take it too."
+        "", max_length=limits.NAME_LENGTH, description="For people; addresses take it too."
     )
     retention: Retention = Field(
         "keep", description="drop: raw reports are deleted once they are counted."
@@ -77,7 +79,7 @@ class NewCollection(RequestModel):
     tokens: bool = Field(False, description="Every report needs a single-use token.")
     epochs: list[Epoch] | None = Field(
         None,
-        max_length=limits.MAX_EPOCHS,
+        max_length=limits.EPOCHS,
         description="Open from the start; default [0], or with period_s only those of the clock.",
     )
     period_s: Period | None = Field(
@@ -124,7 +126,7 @@ class TokensRequest(RequestModel):
     """Tokens to issue."""
 
     epoch: Epoch = 0
-    count: int = Field(ge=1, le=limits.MAX_TOKENS)
+    count: int = Field(ge=1, le=limits.TOKENS)
 
 
 class EpochQuery(RequestModel):
@@ -155,16 +157,16 @@ class EstimateQuery(EpochQuery):
 class KeysBody(EstimateQuery):
     """Keys to estimate."""
 
-    keys: list[Key] = Field(min_length=1, max_length=limits.MAX_KEYS)
+    keys: list[Key] = Field(min_length=1, max_length=limits.KEYS)
 
 
 class KeysQuery(EstimateQuery):
     """A few keys to estimate; as text, even if they are numbers."""
 
-    keys: list[Annotated[str, Field(max_length=limits.MAX_URL_KEY)]] = Field(
+    keys: list[Annotated[str, Field(max_length=limits.URL_KEY_LENGTH)]] = Field(
         alias="key",
         min_length=1,
-        max_length=limits.MAX_URL_KEYS,
+        max_length=limits.URL_KEYS,
         description="A key; repeat it for more.",
     )
 
@@ -172,7 +174,7 @@ class KeysQuery(EstimateQuery):
 class TopQuery(EstimateQuery):
     """A top list of all keys."""
 
-    count: int = Field(20, ge=1, le=limits.MAX_KEYS)
+    count: int = Field(20, ge=1, le=limits.KEYS)
     control: Control = "family"
     false_rate: float = Field(0.05, ge=1e-9, le=0.5)
 
@@ -180,13 +182,13 @@ class TopQuery(EstimateQuery):
 class TopBody(TopQuery):
     """Candidates to choose a top list from; an open universe cannot be listed."""
 
-    candidates: list[Key] = Field(min_length=1, max_length=limits.MAX_KEYS)
+    candidates: list[Key] = Field(min_length=1, max_length=limits.KEYS)
 
 
 class HistoryBody(RequestModel):
     """Keys to follow over the epochs."""
 
-    keys: list[Key] = Field(min_length=1, max_length=limits.MAX_HISTORY_KEYS)
+    keys: list[Key] = Field(min_length=1, max_length=limits.HISTORY_KEYS)
     level: Level = 0.95
 
 

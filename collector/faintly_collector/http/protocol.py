@@ -176,7 +176,7 @@ class CoalescingTransport:
     """The transport of a connection, which sends the head of an answer together with its body.
 
     uvicorn writes them separately. Each would be a packet, and cost a system call here and often
-    another one at the reader: an eighth of the total cost of a single report.
+    another one at the client: an eighth of the total cost of a single report.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -2,9 +2,8 @@
 
 The main process, which takes reports, forwards queries and answers as bytes, and tells a reader
 which sketch files to map. A reader is started when a query finds none free, stays for later ones,
-and is replaced if it dies. It computes one answer at a time; waiting for it takes no thread.
-
-An answer may take minutes, so it is cancelled as soon as its client disconnects.
+and is replaced if it dies. It computes one answer at a time; waiting for it takes no thread. An
+answer may take minutes, so it is cancelled as soon as its client disconnects.
 """
 
 import asyncio
@@ -91,9 +90,8 @@ class ReaderSlot:
             self.end()
             if self._closed:
                 raise Problem(problems.STOPPING) from None
-            raise Problem(
-                problems.READER_LOST, "the process that computed the answer ended"
-            ) from None
+            words = "the process that computed the answer ended"
+            raise Problem(problems.READER_LOST, words) from None
         if failure is not None:
             raise failure
         if isinstance(message, Problem):
@@ -196,7 +194,7 @@ class Readers:
     async def _acquire_slot(self) -> ReaderSlot:
         """Return a free slot, after waiting for it."""
         busy = Problem(problems.BUSY, "other answers are being computed")
-        if self.waiting >= limits.MAX_WAITING:
+        if self.waiting >= limits.WAITING:
             raise busy
         self.waiting += 1
         try:

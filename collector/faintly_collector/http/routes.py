@@ -55,7 +55,7 @@ NameOrDigest = Annotated[
     str,
     Path(
         alias="digest",
-        max_length=limits.MAX_NAME,
+        max_length=limits.NAME_LENGTH,
         description="The collection: the digest of its plan, or its name if no other has it.",
     ),
 ]

@@ -183,7 +183,7 @@ def answer_routes(app: FastAPI, service: Service) -> None:
         path = await readers.ask(request, "GET /sketch", digest, query.to_json())
         file = path.open("rb")
         path.unlink()  # it takes up disk space until it is closed
-        if sum(not each.closed for each in downloads) >= limits.MAX_DOWNLOADS:
+        if sum(not each.closed for each in downloads) >= limits.DOWNLOADS:
             raise Problem(BUSY, "too many sketches are being downloaded")
         downloads.add(file)
         headers = {"content-length": str(file.seek(0, 2))}

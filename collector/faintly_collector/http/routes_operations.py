@@ -19,7 +19,7 @@ from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER
 from faintly_collector.http import models
 from faintly_collector.http.middleware import REPORTS
 from faintly_collector.http.routes import COLLECTION, Digest, Responses, Routes, Service, json_reply
-from faintly_collector.storage.collection import CLOSED, OPEN, Collection, State, UniverseKind
+from faintly_collector.storage.collection import Collection, State, UniverseKind
 from faintly_collector.storage.store import Store
 
 PROBE = bytes(4096)  # written to test whether the folder is writable
@@ -212,7 +212,7 @@ def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
     return {
         "digest": collection.digest.hex(),
         "name": collection.name,
-        "state": CLOSED if collection.closed else OPEN,
+        "state": collection.state,
         "guarantee": _short_guarantee(collection),
         "universe": collection.plan.universe.kind,
         "keys": collection.plan.universe.size,

@@ -1,8 +1,7 @@
 """Pages for people, outside the documented interface; they load nothing from other servers.
 
-`/` is the page of the collector, with sign-in. All its addresses are relative, so a proxy may serve
-it under any path. /docs renders /openapi.json. /demo, off by default, serves the files of one
-folder, which are read at the start.
+`/` is the collector's page, with sign-in. Its addresses are relative, so a proxy may serve it under
+any path. /docs renders /openapi.json. /demo, off by default, serves the files of one folder.
 """
 
 import base64
@@ -32,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 class SignIn(RequestModel):
     """A sign-in."""
 
-    credential: str = Field(min_length=1, max_length=1000)
+    credential: str = Field(min_length=1, max_length=limits.CREDENTIAL_LENGTH)
 
 
 def _headers(

@@ -111,6 +111,11 @@ class Collection:
         self.record_bytes = self.mechanism.layout.record_bytes
 
     @property
+    def state(self) -> State:
+        """Return whether it is open."""
+        return CLOSED if self.closed else OPEN
+
+    @property
     def digest(self) -> bytes:
         """Return the 16 bytes that name the plan."""
         return self.plan.digest
@@ -129,9 +134,8 @@ class Collection:
 class Clock:
     """The time of day, which epochs follow, and a clock that does not jump.
 
-    After a jump, a collector cannot know which of the two is right. So the epochs of both times
-    take reports, and an epoch is past only if it is past for both. After a restart only the time
-    of day counts.
+    After a jump, nobody can know which is right: the epochs of both times take reports, and an
+    epoch is past only if it is past for both. After a restart only the time of day counts.
     """
 
     def __init__(self) -> None:
@@ -219,7 +223,7 @@ def status_of(collection: Collection) -> CollectionStatus:
     return CollectionStatus(
         digest=collection.digest.hex(),
         name=collection.name,
-        state=CLOSED if collection.closed else OPEN,
+        state=collection.state,
         retention=collection.retention,
         tokens=collection.tokens,
         period_s=collection.period_s,

@@ -76,8 +76,7 @@ class Database(AbstractContextManager["Database"]):
     def __init__(self, folder: Path) -> None:
         """Open the file of a folder, or create it; SQLite recovers from a crash by itself."""
         self.path = folder / DATABASE_FILE
-        # An existing file is not touched: closing it would release the locks that this process
-        # holds on it.
+        # An existing file is not touched: closing it would release this process's locks on it.
         if not self.path.exists():
             self.path.touch(0o600)  # SQLite gives its other files the permissions of this one
         self._immutable_since = immutable_since(self.path)

@@ -64,8 +64,7 @@ def copying(folder: Path) -> AbstractContextManager[None]:
 def discard(folder: Path, path: Path) -> bool:
     """Delete a file that has left the manifest, and return whether it is gone.
 
-    It stays during a copy, or if deleting fails: the commit stands, and the next start deletes
-    unnamed files.
+    It stays during a copy, or if deleting fails; the next start deletes unnamed files.
     """
     with suppress(OSError), _flocked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
         path.unlink(missing_ok=True)
@@ -78,8 +77,7 @@ def locked(folder: Path, *, change: bool = True) -> Iterator[None]:
     """Lock the folder against other collectors; without `change` it may be read-only."""
     path, kind, flags = folder / LOCK, fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT
     if not change and not os.access(folder, os.W_OK):
-        # A collector may use the same folder through another, writable mount. If there is no lock
-        # file, none does.
+        # A collector may use the folder by another, writable mount; without a lock file, none does.
         path, kind, flags = path if path.exists() else folder, fcntl.LOCK_SH, os.O_RDONLY
     with ExitStack() as held:
         try:

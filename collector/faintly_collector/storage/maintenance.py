@@ -100,8 +100,7 @@ class Maintenance:
         """Return the epochs to close, including those whose closing failed.
 
         A closed epoch cannot be reopened, so a wrong clock must not close a current one. So grace
-        counts only time during which a collector ran and its clock called the epoch past, without
-        interruption. After that the epoch is over, whatever the clock said before.
+        counts only uninterrupted time in which a collector ran and its clock called it past.
         """
         epochs = list(self._registry.by_id.values())
         late: dict[Epoch, float] = {}

@@ -131,11 +131,7 @@ class Manifest:
     ) -> None:
         """Name new files, and delete those that they replace; the caller holds the epoch's lock.
 
-        Args:
-            epoch: whose files they are.
-            added: new files, which are on the disk.
-            removed: files that they replace.
-            taken: the inbox rows that the new files count: first and last id, and reports.
+        Added files are on the disk. They count the inbox rows `taken`: first id, last id, reports.
         """
         *rows, reports = epoch.id, *taken
         with self.database.write_lock:
@@ -206,9 +202,8 @@ class Manifest:
     def newer_files(self, unnamed: Iterable[Path]) -> list[Path]:
         """Return the unnamed files that a crash with this database cannot explain.
 
-        A new file has the next number, and the next transaction names it. A file with a higher
-        number was named by a database that is gone: an old copy was put back, or the log was lost.
-        Its reports may exist nowhere else.
+        A new file has the next number. One with a higher number was named by a database that is
+        gone: an old copy was put back, or the log was lost. Its reports may exist nowhere else.
         """
         made = self.database.rows("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
         latest = made[0][0] if made else 0

@@ -56,8 +56,9 @@ class Registry:
         self.pending = self.pending_bytes = 0  # of all epochs
         try:
             for key, owner, *rest in database.rows("SELECT * FROM epochs"):
-                self._add(Epoch(key, by_id[owner], *rest))
-                self.recount(self.by_id[key])
+                epoch = Epoch(key, by_id[owner], *rest)
+                self.by_id[key] = epoch.collection.epochs[epoch.number] = epoch
+                self.recount(epoch)
             pending = "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
             for key, reports in database.rows(pending):
                 self.add_pending([(self.by_id[key], reports)])
@@ -201,11 +202,8 @@ class Registry:
                 key = connection.execute(OPEN_EPOCH, row).fetchone()[0]
                 opened.append(Epoch(key, collection, number, state))
         for epoch in opened:
-            self._add(epoch)
+            self.by_id[epoch.id] = collection.epochs[epoch.number] = epoch
         self.collections[collection.digest] = collection
-
-    def _add(self, epoch: Epoch) -> None:
-        self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
 
     def epoch_for(self, collection: Collection, number: int, *, issuing: bool = False) -> Epoch:
         """Return the epoch of a submission, or of tokens to issue, or raise `Problem`.

@@ -1,10 +1,9 @@
 """Sealing: reports leave the inbox for a segment and a sketch, in one transaction.
 
-Compaction does the same with the small segments of a closed epoch, which become a few large ones,
-shuffled together. If reports are rare, each seal makes a small file. Large files reveal less about
-when a report arrived, and are faster to read. A sketch file counts all segments up to a number, and
-the new segment has the next number. So the transaction also names a new sketch file, with the same
-integers.
+Compaction merges the small segments of a closed epoch into a few large ones, shuffled together.
+Large files reveal less about when a report arrived, and are faster to read. A sketch file counts
+all segments up to a number, and the merged segment has the next number. So the same transaction
+also names a new sketch file, with the same integers.
 """
 
 import time

@@ -43,9 +43,8 @@ class StoreLimits:
 class Store(AbstractContextManager["Store"]):
     """One data folder; `Store.open` creates or recovers it.
 
-    Its parts are public: `registry` has the collections and epochs, `manifest` the sealed files,
-    `sketches` answers, `credentials` knows the secrets, `inbox` the queue, `database` the file
-    below them all.
+    Its parts are public: `registry` (collections and epochs), `manifest` (sealed files), `sealer`,
+    `sketches`, `credentials`, `inbox`, `maintenance` and `database`, the file below them.
     """
 
     def __init__(self, folder: Path, limits: StoreLimits, opened: ExitStack) -> None:

@@ -127,7 +127,7 @@ def test_nobody_waits_for_ever(web, queries, gate, refused, monkeypatch):
 
 
 def test_not_everybody_may_wait(web, queries, gate, refused, monkeypatch):
-    monkeypatch.setattr(limits, "MAX_WAITING", 2)
+    monkeypatch.setattr(limits, "WAITING", 2)
 
     async def ask():
         asked = asyncio.create_task(web.at_once(*queries[:1] * (gate.slots + 2)))

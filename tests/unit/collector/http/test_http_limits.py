@@ -143,14 +143,14 @@ def test_a_history_has_a_bound(web, address, plan, body_of, refused, monkeypatch
     for epoch in range(3):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    monkeypatch.setattr(limits, "MAX_CELLS", 12)
+    monkeypatch.setattr(limits, "CELLS", 12)
     whole = web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4]})
     assert [len(row["estimates"]) for row in whole.json()["epochs"]] == [4, 4, 4]
     told = refused(
         web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4, 5]}), 422, "INVALID"
     )
     assert "5 keys in 3 epochs" in told["message"]
-    monkeypatch.setattr(limits, "MAX_HISTORY_BYTES", len(whole.content) - 100)
+    monkeypatch.setattr(limits, "HISTORY_BYTES", len(whole.content) - 100)
     told = refused(web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4]}), 422, "INVALID")
     assert "too long" in told["message"]
 
@@ -180,7 +180,7 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
 def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
-    monkeypatch.setattr(limits, "MAX_DOWNLOADS", 1)
+    monkeypatch.setattr(limits, "DOWNLOADS", 1)
     downloading = []
     monkeypatch.setattr(
         routes_collections, "read_chunks", lambda file: downloading.append(file) or iter(())

@@ -193,7 +193,7 @@ def test_sessions_end(guarded, monkeypatch):
 
 def test_the_oldest_session_ends_where_there_are_too_many(guarded, monkeypatch):
     web, secrets = guarded
-    monkeypatch.setattr(limits, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(limits, "SESSIONS", 2)
     cookies = [cookie_of(sign_in(web, secrets["read"])) for _ in range(3)]
     answers = [web("GET", "/v1/collections", headers=each).status_code for each in cookies]
     assert answers == [401, 200, 200]
