@@ -40,8 +40,8 @@ def backup(folder: Path, target: Path) -> int:
                 path.rmdir()
         if isinstance(error, Problem):  # only the copy is written
             advice = "free some disk space, or choose another folder"
-            words = f"the copy in {target} cannot be made ({error}); {advice}"
-            raise InvalidInput(words) from None
+            message = f"the copy in {target} cannot be made ({error}); {advice}"
+            raise InvalidInput(message) from None
         raise
 
 

@@ -140,10 +140,10 @@ class _Check:
 
         Where segments are dropped, the sketch is the only copy. Returns the files it has read.
         """
-        kept = self.manifest.files(SEGMENTS, epoch)
-        stored = self.manifest.files(SKETCHES, epoch)
+        segment_files = self.manifest.files(SEGMENTS, epoch)
+        sketch_files = self.manifest.files(SKETCHES, epoch)
         rebuilt, intact = Aggregator(epoch.collection.plan, self.spool), True
-        for file in kept:
+        for file in segment_files:
             self.result.segments += 1
             self.result.sealed += file.reports
             try:
@@ -152,9 +152,9 @@ class _Check:
                 self.report(file.path, error.what)
                 intact = False
                 continue
-            if stored and file.number <= stored[0].number:
+            if sketch_files and file.number <= sketch_files[0].number:
                 rebuilt.add(batch)
-        for file in stored:
+        for file in sketch_files:
             self.result.sealed += file.reports if file.needed else 0
             rebuildable = intact and not file.needed
             problem = file_problem(file.path, file.stored)
@@ -167,4 +167,4 @@ class _Check:
                 self.report(file.path, problem, REPAIR if rebuildable else RESTORE)
                 if rebuildable and self.repair:
                     self.manifest.change(epoch, [], [file])
-        return {file.path for file in kept + stored}
+        return {file.path for file in segment_files + sketch_files}

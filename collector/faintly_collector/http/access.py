@@ -25,7 +25,7 @@ ROLES_FOR: Mapping[str, frozenset[str]] = {
     "read": frozenset({"read", "admin"}),
     "admin": frozenset({"admin"}),
 }
-ROLE_WORDS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
+ROLE_VERBS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
 PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
     (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
@@ -73,16 +73,16 @@ class Access:
             if self._refuse_all:
                 raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", ADD_ONE)
             return
-        words = ROLE_WORDS.get(needed, needed)
+        wanted = ROLE_VERBS.get(needed, needed)
         scheme, _, secret = (authorization or b"").partition(b" ")
         hashed = hash_of(secret.strip().decode("latin-1"))
         known = scheme.lower() == b"bearer" and secret
         role = self.credentials.role_of(hashed) if known else None
         if role is None:
-            raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
+            raise Problem(NOT_AUTHORISED, f"this needs a credential to {wanted}")
         if role not in ROLES_FOR[needed]:
-            held = ROLE_WORDS.get(role, role)
-            raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
+            held = ROLE_VERBS.get(role, role)
+            raise Problem(NOT_ALLOWED, f"this needs a credential to {wanted}, not to {held}")
 
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
         """Raise `Problem` unless a request may proceed, whatever its route.
@@ -97,8 +97,8 @@ class Access:
         if self._local and not self.credentials.roles:
             name = host.lower()
             if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
-                words = "without credentials only this machine's own names are served"
-                raise Problem(NOT_ALLOWED, words, USE_LOCAL)
+                message = "without credentials only this machine's own names are served"
+                raise Problem(NOT_ALLOWED, message, USE_LOCAL)
         # Browsers hide answers from a foreign page, but its writes for a visitor would take effect.
         if origin is not None and method not in SAFE_METHODS and not same_origin(headers):
             self.check_origin(origin)

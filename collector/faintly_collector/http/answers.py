@@ -235,9 +235,9 @@ def _answer_history(source: SketchSource, query: Query, given: models.HistoryBod
     epochs = source.call("snapshots")
     if len(epochs) * len(given.keys) > limits.CELLS:
         counts = f"{len(given.keys):,} keys in {len(epochs):,} epochs"
-        words = f"{counts} are more than {limits.CELLS:,} rows"
+        message = f"{counts} are more than {limits.CELLS:,} rows"
         hint = "Ask for fewer keys at a time, or for single epochs with estimates."
-        raise Problem(problems.INVALID, words, hint)
+        raise Problem(problems.INVALID, message, hint)
     etag = _etag_of(query, JSON, *epochs)
     if _client_has(query, etag):
         return EncodedAnswer(etag, JSON, None)
@@ -246,8 +246,8 @@ def _answer_history(source: SketchSource, query: Query, given: models.HistoryBod
         rows.append(documents.encode_json(_compute(source, query, given, each)[0]))
         size += len(rows[-1])
         if size > limits.HISTORY_BYTES:
-            words = "the answer would be too long, since every epoch repeats the keys"
-            raise Problem(problems.INVALID, words, "Ask for fewer or shorter keys.")
+            message = "the answer would be too long, since every epoch repeats the keys"
+            raise Problem(problems.INVALID, message, "Ask for fewer or shorter keys.")
     start = b'{"collection":"%s","epochs":[' % query.collection.encode()
     return EncodedAnswer(etag, JSON, b"".join((start, b",".join(rows), b"]}")))
 

@@ -166,8 +166,8 @@ def parse_query(query: bytes) -> tuple[bytes, int]:
             return unhexlify(found[1] or found[4]), epoch
     if REQUEST.search(query) is None:
         raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
-    words = "the query has request and epoch, an integer from 0 to 2^53 - 1, and nothing else"
-    raise Problem(problems.BAD_REQUEST, words)
+    message = "the query has request and epoch, an integer from 0 to 2^53 - 1, and nothing else"
+    raise Problem(problems.BAD_REQUEST, message)
 
 
 class Middleware:

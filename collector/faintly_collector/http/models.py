@@ -199,10 +199,10 @@ class NoiseQuery(EpochQuery):
     keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
 
 
-def _model(name: str, words: str, **fields: Any) -> type[BaseModel]:
+def _model(name: str, text: str, **fields: Any) -> type[BaseModel]:
     """Return a model of an answer with these fields; only the documentation uses it."""
     given: dict[str, Any] = {field: (kind, ...) for field, kind in fields.items()}
-    return create_model(name, __doc__=words, **given)
+    return create_model(name, __doc__=text, **given)
 
 
 Refusal = _model(

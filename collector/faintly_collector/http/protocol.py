@@ -58,8 +58,8 @@ class Protocol(HttpToolsProtocol):
             # In chunks: a single read may hold all of a head that is too large.
             left = limits.HEAD_BYTES - self._head_bytes
             if not left:
-                words = "the headers are too large"
-                self._refuse(Problem(BAD_REQUEST, words, "Send fewer of them."))
+                message = "the headers are too large"
+                self._refuse(Problem(BAD_REQUEST, message, "Send fewer of them."))
                 return
             if self.timeout_keep_alive_task is not None:
                 self.timeout_keep_alive_task.cancel()

@@ -90,8 +90,8 @@ class ReaderSlot:
             self.end()
             if self._closed:
                 raise Problem(problems.STOPPING) from None
-            words = "the process that computed the answer ended"
-            raise Problem(problems.READER_LOST, words) from None
+            message = "the process that computed the answer ended"
+            raise Problem(problems.READER_LOST, message) from None
         if failure is not None:
             raise failure
         if isinstance(message, Problem):
@@ -113,8 +113,8 @@ class ReaderSlot:
                 with theirs, listening:
                     self.process = start_reader(theirs.fileno(), listening.fileno())
             except OSError:
-                words = "no process could be started to compute the answer"
-                raise Problem(problems.READER_LOST, words) from None
+                message = "no process could be started to compute the answer"
+                raise Problem(problems.READER_LOST, message) from None
 
     def cancel(self, number: int) -> None:
         """Tell the reader that a query was cancelled; never blocks."""

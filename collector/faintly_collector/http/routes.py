@@ -36,8 +36,8 @@ DESCRIPTIONS = {
 # FastAPI makes a field of each model, for each route: one adds the schema, the others refer to it.
 _SCHEMA = {"schema": {"$ref": f"#/components/schemas/{Refusal.__name__}"}}
 REFUSALS: Responses = {
-    status: {"description": words, "content": {answers.JSON: _SCHEMA}}
-    for status, words in DESCRIPTIONS.items()
+    status: {"description": text, "content": {answers.JSON: _SCHEMA}}
+    for status, text in DESCRIPTIONS.items()
 }
 REFUSALS[400] = {"description": DESCRIPTIONS[400], "model": Refusal}
 OCTETS = "application/octet-stream"
@@ -89,8 +89,8 @@ async def _short_body(request: Request) -> bytes:
     check_json(request)
     body = await request.body()
     if len(body) > limits.SHORT_BYTES:
-        words = f"a body has at most {limits.SHORT_BYTES:,} bytes here"
-        raise Problem(TOO_LARGE, words, "Send the few fields that /docs names.")
+        message = f"a body has at most {limits.SHORT_BYTES:,} bytes here"
+        raise Problem(TOO_LARGE, message, "Send the few fields that /docs names.")
     return body
 
 
@@ -105,11 +105,11 @@ def _check_query(request: Request) -> None:
         raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
     models = request.scope["route"].dependant.query_params  # one or none
     fields = [each.field_info.annotation.model_fields.items() for each in models]
-    taken = [each.alias or name for name, each in itertools.chain(*fields)]
-    if not set(given) <= set(taken):
-        words = "query: it has a parameter that is not known here"
-        hint = f"This address takes {', '.join(taken) or 'no parameters'}."
-        raise Problem(INVALID, words, hint)
+    known = [each.alias or name for name, each in itertools.chain(*fields)]
+    if not set(given) <= set(known):
+        message = "query: it has a parameter that is not known here"
+        hint = f"This address takes {', '.join(known) or 'no parameters'}."
+        raise Problem(INVALID, message, hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

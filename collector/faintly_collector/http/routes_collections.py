@@ -49,7 +49,7 @@ SKETCH: Responses = {
         "content": {OCTETS: BINARY},
     }
 }
-TABULAR = (  # address, name, words, model and responses
+TABULAR = (  # address, name, summary, model and responses
     ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
     ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
     ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
@@ -76,9 +76,9 @@ def collection_routes(app: FastAPI, service: Service) -> None:
         rows = [status_of(each) for each in list(store.registry.collections.values())]
         return json_reply({"collections": [asdict(each) for each in rows]})
 
-    words = "Create a collection, or find it again"
+    summary = "Create a collection, or find it again"
 
-    @admin("POST /", words, CollectionStatus, body=models.NewCollection, responses=CREATED)
+    @admin("POST /", summary, CollectionStatus, body=models.NewCollection, responses=CREATED)
     async def create_collection(request: Request) -> Response:
         routes.check_json(request)
         body = await request.body()
@@ -168,13 +168,13 @@ def answer_routes(app: FastAPI, service: Service) -> None:
     """Add the routes of answers."""
     read = routes.Routes(app, service, "answers", "read", routes.COLLECTION)
     readers, downloads = service.readers, weakref.WeakSet[IO[bytes]]()
-    for address, name, words, model, responses in TABULAR:
+    for address, name, summary, model, responses in TABULAR:
         options: dict[str, Any] = {"name": name, "responses": responses}
         query = answers.QUERY_MODELS[address]
         if address.startswith("GET"):
-            read(address, words, model, **options)(_get_endpoint(readers, address, query))
+            read(address, summary, model, **options)(_get_endpoint(readers, address, query))
         else:
-            read(address, words, model, body=query, **options)(_post_endpoint(readers, address))
+            read(address, summary, model, body=query, **options)(_post_endpoint(readers, address))
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(

@@ -112,10 +112,10 @@ def page_routes(app: FastAPI, service: Service) -> None:
     async def show_file(name: str, request: Request) -> Response:
         if name not in files:
             raise Problem(NOT_FOUND, "the page has no such file", "Reload the page.")
-        headers, kept = {**common, "cache-control": FOREVER, "vary": "accept-encoding"}, files
+        headers, chosen = {**common, "cache-control": FOREVER, "vary": "accept-encoding"}, files
         if "gzip" in request.headers.get("accept-encoding", ""):
-            kept, headers["content-encoding"] = short, "gzip"
-        return Response(kept[name], media_type=MEDIA[Path(name).suffix], headers=headers)
+            chosen, headers["content-encoding"] = short, "gzip"
+        return Response(chosen[name], media_type=MEDIA[Path(name).suffix], headers=headers)
 
     @app.get("/session", include_in_schema=False)
     async def show_session(request: Request) -> Response:

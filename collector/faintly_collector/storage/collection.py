@@ -19,7 +19,7 @@ OPEN: Final = "open"
 CLOSED: Final = "closed"
 TIMED: Final = "timed"  # opened by the clock, which also closes it
 CLOSING: Final = "closing"  # closed in the database; its request ids are not deleted yet
-State = Literal["open", "closed"]  # what others are told
+State = Literal["open", "closed"]  # as statuses show it
 Retention = Literal["keep", "drop"]
 UniverseKind = Literal["indexed", "named", "open"]
 HOURS = 48  # for which arrivals are kept, in memory only
@@ -168,8 +168,8 @@ class Clock:
         return (epoch.number + 1) * period_s <= min(self.times())
 
 
-def _doc(words: str, **options: Any) -> Any:
-    return field(metadata={"description": words}, **options)
+def _doc(text: str, **options: Any) -> Any:
+    return field(metadata={"description": text}, **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,8 +182,8 @@ class Database(AbstractContextManager["Database"]):
             # Without a log, which would also have to be renamed.
             copy.execute("PRAGMA journal_mode = DELETE")
         if self._immutable_since not in {None, immutable_since(self.path)}:
-            words = f"a collector began to use {self.path.parent} while it was copied"
-            raise InvalidInput(f"{words}; copy it again")
+            message = f"a collector began to use {self.path.parent} while it was copied"
+            raise InvalidInput(f"{message}; copy it again")
 
     def __exit__(self, *_: object) -> None:
         self._resources.close()  # the last connection moves the log into the file

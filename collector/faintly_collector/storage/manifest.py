@@ -33,7 +33,7 @@ FILE_NAME = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
 FOLDER_NAME = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
 NEWER = "the database is older than this file"
 PUT_BACK = f"put the database back that belongs to it, or {RESTORE}"
-NO_ROWS = (1, 0, 0)  # taken from the inbox
+NO_ROWS = (1, 0, 0)  # of the inbox
 
 
 class File(NamedTuple):
@@ -148,8 +148,8 @@ class Manifest:
                 summed = f"SELECT coalesce(sum(reports), 0) FROM {TAKEN_ROWS}"
                 held = connection.execute(summed, rows).fetchone()[0]
                 if held != reports or epoch.id not in self.registry.by_id:
-                    words = f"epoch {epoch.number} was deleted while it was sealed"
-                    raise Problem(CONFLICT, words)
+                    message = f"epoch {epoch.number} was deleted while it was sealed"
+                    raise Problem(CONFLICT, message)
                 connection.execute(f"DELETE FROM {TAKEN_ROWS}", rows)
             self.registry.add_pending([(epoch, -reports)])
             self.registry.recount(epoch)

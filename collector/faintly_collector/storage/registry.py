@@ -101,8 +101,8 @@ class Registry:
         if not found:
             raise Problem(problems.UNKNOWN_COLLECTION, "there is no collection of this name")
         if len(found) > 1:
-            words = "several collections have this name; use the digest of one"
-            raise Problem(problems.CONFLICT, words)
+            message = "several collections have this name; use the digest of one"
+            raise Problem(problems.CONFLICT, message)
         return found[0].plan.digest.hex()
 
     def epoch(self, digest: bytes, number: int) -> Epoch:
@@ -140,8 +140,8 @@ class Registry:
             before = self.collections.get(plan.digest)
             if before is not None:
                 if before.settings != wanted or not set(epochs) <= set(before.epochs):
-                    words = "this plan already has a collection with other settings"
-                    raise Problem(problems.CONFLICT, words)
+                    message = "this plan already has a collection with other settings"
+                    raise Problem(problems.CONFLICT, message)
                 return before
             made = Collection(0, plan, *wanted, False, mechanism)
             self._open(made, epochs, OPEN)
@@ -162,16 +162,16 @@ class Registry:
         if size > self._table_bytes and plan.digest not in self.collections:
             most = f"the limit is {self._table_bytes:,}"
             hint = "Make a plan with smaller tables, or start with a larger table_bytes."
-            words = f"the tables of this plan take {size:,} bytes; {most}"
-            raise Problem(problems.BAD_PLAN, words, hint)
+            message = f"the tables of this plan take {size:,} bytes; {most}"
+            raise Problem(problems.BAD_PLAN, message, hint)
         if retention == "drop" and plan.decode == "direct":
-            words = "direct decoding needs the raw reports; use retention keep"
-            raise Problem(problems.BAD_REQUEST, words)
+            message = "direct decoding needs the raw reports; use retention keep"
+            raise Problem(problems.BAD_REQUEST, message)
         if period_s is not None and not 1 <= period_s < 2**40:
             raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
         if grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40):
-            words = "grace_s needs period_s, and must be at least as long"
-            raise Problem(problems.BAD_REQUEST, words)
+            message = "grace_s needs period_s, and must be at least as long"
+            raise Problem(problems.BAD_REQUEST, message)
         return mechanism
 
     def open_epoch(self, digest: bytes, number: int) -> None:
