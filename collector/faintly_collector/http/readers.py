@@ -83,7 +83,7 @@ class ReaderSlot:
                 try:
                     reply = getattr(catalog, message.method)(*message.arguments)
                 except Exception as error:
-                    failure, reply = error, Problem(problems.INTERNAL)  # the reader stops
+                    failure, reply = error, Problem(problems.INTERNAL)  # it ends the query
                 self._pipe.send(reply)
         except Exception:  # it died, or broke the protocol
             query.file.unlink(missing_ok=True)
@@ -188,7 +188,7 @@ class Readers:
             slot.cancel(query.number)
             raise
         finally:
-            # Now or later: a slot stays taken until its thread is done.
+            # Now or later: a slot stays in use until its thread is done.
             answered.add_done_callback(release)
 
     async def _acquire_slot(self) -> ReaderSlot:

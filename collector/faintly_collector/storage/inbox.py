@@ -139,8 +139,8 @@ class Inbox:
         stored: dict[Epoch, tuple[int, int]] = {}
         with self._database.write_lock:
             with self._database.transaction() as connection:
-                for epoch, chosen in by_epoch.items():
-                    if counted := _store_epoch(connection, epoch, chosen):
+                for epoch, part in by_epoch.items():
+                    if counted := _store_epoch(connection, epoch, part):
                         stored[epoch] = len(counted), sum([each.reports for each in counted])
                 if stored:
                     requests = sum(count for count, _ in stored.values())
@@ -185,9 +185,9 @@ def _deliver(group: Sequence[Submission], instead: Problem | None = None) -> Non
             loops[each.waiter.get_loop()].append(each)
         elif each.waiter.set_running_or_notify_cancel():
             each.waiter.set_result(each.outcome)
-    for loop, chosen in loops.items():
+    for loop, part in loops.items():
         with suppress(RuntimeError):  # the loop has ended, and so have its connections
-            loop.call_soon_threadsafe(_resolve, chosen)
+            loop.call_soon_threadsafe(_resolve, part)
 
 
 def _resolve(group: Sequence[Submission]) -> None:

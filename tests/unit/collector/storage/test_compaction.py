@@ -75,7 +75,7 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
 def test_a_merge_that_fails_at_any_point_loses_nothing(
     filled, open_store, plan, batches, at_step, step
 ):
-    """The process lives on, so what is in memory must be right as well."""
+    """The process lives on, so its manifest in memory must match the disk."""
     store = filled
 
     def fail():

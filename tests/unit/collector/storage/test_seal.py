@@ -27,7 +27,7 @@ class Crash(Exception):
 def test_a_seal_that_fails_at_any_point_counts_once(
     store, plan, batches, body_of, fresh, monkeypatch, at_step, retention, step
 ):
-    """The process lives on, so what is in memory must be right as well."""
+    """The process lives on, so its counts in memory must match the disk."""
     store.registry.create(plan, retention=retention)
     for batch in batches[:2]:
         submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
