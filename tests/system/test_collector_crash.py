@@ -164,7 +164,7 @@ class Killer:
 
     def _ask(self) -> None:
         """Ask until there is an answer; what was sealed once must stay sealed."""
-        until(self._is_answered, "no question was answered")
+        until(self._is_answered, "no query was answered")
 
     def _is_answered(self) -> bool:
         address = f"{collection_path(DROPPED.digest.hex())}/estimates"
@@ -172,7 +172,7 @@ class Killer:
             with Connection(self.collector.url, retries=0) as connection:
                 found = connection.ask("POST", address, {"keys": [1, 2, 3], "epoch": 0})
         except SendFailed as refused:
-            if refused.code in {"NO_REPORTS", "READER_LOST"}:  # a reader died over the question
+            if refused.code in {"NO_REPORTS", "READER_LOST"}:  # a reader died over the query
                 return False
             raise
         assert found["reports"] >= self.sealed

@@ -49,7 +49,7 @@ SKETCH: Responses = {
         "content": {OCTETS: BINARY},
     }
 }
-TABULAR = (  # address, name, summary, model and responses
+ANSWERS = (  # address, name, summary, model and responses
     ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
     ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
     ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
@@ -168,7 +168,7 @@ def answer_routes(app: FastAPI, service: Service) -> None:
     """Add the routes of answers."""
     read = routes.Routes(app, service, "answers", "read", routes.COLLECTION)
     readers, downloads = service.readers, weakref.WeakSet[IO[bytes]]()
-    for address, name, summary, model, responses in TABULAR:
+    for address, name, summary, model, responses in ANSWERS:
         options: dict[str, Any] = {"name": name, "responses": responses}
         query = answers.QUERY_MODELS[address]
         if address.startswith("GET"):

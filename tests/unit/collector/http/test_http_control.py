@@ -191,7 +191,7 @@ def test_json_must_be_called_so(web, plan, refused):
         assert "application/json" in refused(told, 422, "INVALID")["hint"]
 
 
-def test_the_body_of_a_question_has_a_limit_too(make_web, refused):
+def test_the_body_of_a_query_has_a_limit_too(make_web, refused):
     web = make_web(body_bytes=2048)
     headers = {"content-type": "application/json"}
     told = web("POST", "/v1/collections", content=bytes(2049), headers=headers)

@@ -182,7 +182,7 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(open_store, plan, bodi
     assert open_store().registry.collections == {}
 
 
-def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, monkeypatch):
+def test_a_query_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, monkeypatch):
     epochs = store.registry.create(plan).epochs
     submit(store, plan.digest, 0, fresh(), bodies[0])
     store.seal()
