@@ -13,7 +13,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 from faintly.wire.problems import Problem
 from faintly_collector.storage.collection import status_of
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from tests import collecting
 
 PLAN = samples.one_cell_plan(1000, 64)
@@ -77,7 +77,7 @@ def compare(store, model):
 def test_a_store_does_what_its_model_does(retention, steps):
     with tempfile.TemporaryDirectory() as name:
         folder, model = Path(name) / "data", Model()
-        store = Store.open(folder, Limits(seal_s=1e9))
+        store = Store.open(folder, StoreLimits(seal_s=1e9))
         try:
             store.registry.create(PLAN, retention=retention, epochs=EPOCHS)
             for verb, *rest in steps:
@@ -86,11 +86,11 @@ def test_a_store_does_what_its_model_does(retention, steps):
                 elif verb == "seal":
                     store.seal()
                 elif verb == "close":
-                    store.close_epoch(PLAN.digest, *rest)
+                    store.close_epoch(store.registry.epoch(PLAN.digest, *rest))
                     model.closed.update(rest)
                 else:
                     store.close()
-                    store = Store.open(folder, Limits(seal_s=1e9))
+                    store = Store.open(folder, StoreLimits(seal_s=1e9))
                 compare(store, model)
             store.seal()
             compare(store, model)

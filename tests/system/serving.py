@@ -29,7 +29,7 @@ take = Store.take
 SIGNATURE = inspect.signature(take)
 PROGRAM = get_command(app)
 STEPS = {  # of a seal: the call that ends it or, once written, comes next, as a seal makes it
-    "read": (Sealer, "_oldest", 3),
+    "read": (Sealer, "read_oldest", 3),
     "written": (Manifest, "change", 5),
     "committed": (Manifest, "change", 5),
     "done": (Sketches, "refresh", 3),

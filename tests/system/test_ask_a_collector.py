@@ -1,4 +1,4 @@
-"""Questions to a running collector from the command line, by the name of a collection."""
+"""Queries to a running collector from the command line, by the name of a collection."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ WRONG = [
 ]
 
 
-def test_a_wrong_question_is_refused_in_a_sentence(faintly, url):
+def test_a_wrong_query_is_refused_in_a_sentence(faintly, url):
     for words, sentence in WRONG:
         refused = faintly(*words.format(url=url).split(), status=1)
         assert sentence in refused.err, words

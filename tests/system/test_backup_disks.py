@@ -9,7 +9,7 @@ import pytest
 from benchmarks import samples
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from tests.collecting import submit
 
 PLAN = samples.one_cell_plan(1000, 64)
@@ -77,7 +77,7 @@ def test_a_backup_on_read_only_media(data, small_disk, tmp_path, faintly):
 
 def test_a_log_on_read_only_media_is_read_or_refused(data, small_disk, tmp_path, faintly):
     """What a collector acknowledged before it died may be in the log alone."""
-    with Store.open(data, Limits(seal_s=3600)) as store:
+    with Store.open(data, StoreLimits(seal_s=3600)) as store:
         send(store, request=2)
         shutil.copytree(data, small_disk / "died")
         shutil.copytree(data, small_disk / "torn")

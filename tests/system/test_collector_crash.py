@@ -31,7 +31,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire.problems import Problem
 from faintly.wire.report_v1 import encode_batch, pack
 from faintly_collector.storage.collection import status_of
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from spec.generator.vectors import sketch_bytes
 from tests.collecting import sketch_of, submit
 
@@ -164,7 +164,7 @@ class Killer:
 
     def _ask(self) -> None:
         """Ask until there is an answer; what was sealed once must stay sealed."""
-        until(self._is_answered, "no question was answered")
+        until(self._is_answered, "no query was answered")
 
     def _is_answered(self) -> bool:
         address = f"{collection_path(DROPPED.digest.hex())}/estimates"
@@ -172,7 +172,7 @@ class Killer:
             with Connection(self.collector.url, retries=0) as connection:
                 found = connection.ask("POST", address, {"keys": [1, 2, 3], "epoch": 0})
         except SendFailed as refused:
-            if refused.code in {"NO_REPORTS", "READER_LOST"}:  # a reader died over the question
+            if refused.code in {"NO_REPORTS", "READER_LOST"}:  # a reader died over the query
                 return False
             raise
         assert found["reports"] >= self.sealed
@@ -216,7 +216,7 @@ def run_and_kill(
 def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
     """Return in which ways a folder is not what was acknowledged, once each."""
     found: set[str] = set()
-    with Store.open(folder, Limits(seal_s=3600)) as store:
+    with Store.open(folder, StoreLimits(seal_s=3600)) as store:
         store.seal()
         have = Counter(records(store, KEPT))
         want = names([batch for batch in acknowledged if batch.plan_digest == KEPT.digest])
@@ -318,10 +318,10 @@ def outcome(connection: Connection, body: bytes, request: bytes) -> str:
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import StoreLimits, Store
 from tests.collecting import submit
 folder, *bodies = sys.argv[1:]
-store = Store.open(Path(folder), Limits(seal_s=3600))
+store = Store.open(Path(folder), StoreLimits(seal_s=3600))
 digest = list(store.registry.collections)[0]
 log = Path(folder) / "collector.sqlite-wal"
 for number, body in enumerate(bodies):
@@ -346,7 +346,7 @@ def died(tmp_path):
 
 
 def pending(folder: Path) -> int:
-    with Store.open(folder, Limits(seal_s=3600)) as store:
+    with Store.open(folder, StoreLimits(seal_s=3600)) as store:
         return status_of(store.registry.collection(KEPT.digest)).pending
 
 
@@ -368,7 +368,7 @@ def test_a_torn_commit_was_never_there(died):
     # The last commit reached the disk in part: it had not been acknowledged then.
     os.truncate(log, sizes[1] + (sizes[2] - sizes[1]) // 2)
     (folder / "collector.count").write_bytes(b"%020d\n" % 2)
-    with Store.open(folder, Limits(seal_s=3600)) as store:
+    with Store.open(folder, StoreLimits(seal_s=3600)) as store:
         assert status_of(store.registry.collection(KEPT.digest)).pending == 100
         assert submit(store, KEPT.digest, 0, bytes([1]) * 16, bodies[1]) == "replayed"
         assert submit(store, KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
@@ -385,7 +385,7 @@ def test_a_damaged_page_in_the_middle_is_noticed_and_loses_only_what_follows(die
     with pytest.raises(FolderDamaged, match=r"acknowledged requests are missing \(1\)"):
         Store.open(folder)
     (folder / "collector.count").unlink()  # as it advises who has no other copy of the log
-    with Store.open(folder, Limits(seal_s=3600)) as store:
+    with Store.open(folder, StoreLimits(seal_s=3600)) as store:
         assert status_of(store.registry.collection(KEPT.digest)).pending == 100
         assert submit(store, KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
 
@@ -401,7 +401,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
         except Problem as problem:
             return problem.kind.code
 
-    with Store.open(tmp_path / "collected", Limits(seal_s=3600)) as store:
+    with Store.open(tmp_path / "collected", StoreLimits(seal_s=3600)) as store:
         store.registry.create(KEPT, period_s=day, epochs=())
         assert sent(0, 20_000) == "counted"
         assert sent(0, 20_000) == "replayed"
@@ -414,7 +414,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
         assert sent(1, 20_005) == "replayed"
         assert sent(3, 19_993) == "UNKNOWN_EPOCH"
         store.maintenance.stop()
-        assert store.maintenance.ended(time.monotonic() + 100 * day) == []
+        assert store.maintenance.find_ended(time.monotonic() + 100 * day) == []
         store.seal()
         found = {
             row.epoch: row.reports

@@ -16,10 +16,10 @@ from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 from faintly_collector.admin.lake import commit
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from tests.collecting import submit
 
-QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
+QUIET = StoreLimits(seal_s=1e9)  # nothing is sealed unless a test says so
 PLAN = samples.one_cell_plan(1000, 64)
 
 
@@ -117,7 +117,7 @@ def test_a_folder_commits_what_it_merges_and_a_backup_goes_on(tmp_path):
     assert commit(folder, lake).added == 3
     backup(folder, tmp_path / "copy")
     store = Store.open(folder, QUIET)
-    store.close_epoch(PLAN.digest, 0)
+    store.close_epoch(store.registry.epoch(PLAN.digest, 0))
     while store.sealer.compact(store.registry.epoch(PLAN.digest, 0)):
         pass
     store.close()

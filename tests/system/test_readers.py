@@ -17,11 +17,11 @@ from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.wire import report_v1
-from faintly_collector.http.routes import SHORT_BYTES
+from faintly_collector.http.limits import SHORT_BYTES
 from spec.generator.vectors import sketch_bytes
 
 KEYS = 100_000
-LOOPS, QUESTIONS = 4, 2  # questions of each loop
+LOOPS, QUERIES = 4, 2  # queries of each loop
 LEAST = 20  # acknowledgements for each answer: an idle machine gives some hundred
 PLAN = samples.one_cell_plan(1000, 64)
 ADDRESS = f"/v1/collections/{PLAN.digest.hex()}"
@@ -54,16 +54,16 @@ def asked(collector):
 
 
 @pytest.mark.long
-def test_reports_are_acknowledged_while_questions_are_answered(asked):
+def test_reports_are_acknowledged_while_queries_are_answered(asked):
     _, connect, ask, send = asked
-    question = json.dumps({"keys": [number % 64 for number in range(KEYS)]})
+    query = json.dumps({"keys": [number % 64 for number in range(KEYS)]})
 
     def loop():
         connection = connect()
-        for _ in range(QUESTIONS):
+        for _ in range(QUERIES):
             status = 429
             while status == 429:  # where the machine is slow, it waits too long for a reader
-                status, answer = ask(connection, f"{ADDRESS}/estimates", question)
+                status, answer = ask(connection, f"{ADDRESS}/estimates", query)
             assert status == 200
             assert len(json.loads(answer)["estimates"]) == KEYS
 
@@ -75,7 +75,7 @@ def test_reports_are_acknowledged_while_questions_are_answered(asked):
             acknowledged += 1
         for each in loops:
             each.result()
-    assert acknowledged >= LEAST * LOOPS * QUESTIONS
+    assert acknowledged >= LEAST * LOOPS * QUERIES
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

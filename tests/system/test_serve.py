@@ -21,7 +21,7 @@ from benchmarks import samples
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
-from faintly_collector.http.serve import DRAIN_S, OWN_FILES
+from faintly_collector.http.limits import DRAIN_S, OWN_FILES
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.store import Store
 from tests.system.conftest import Forked
@@ -132,7 +132,7 @@ def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign)
 
 
 @pytest.mark.long
-def test_a_question_that_nobody_waits_for_holds_up_no_end(start):
+def test_a_query_that_nobody_waits_for_holds_up_no_end(start):
     """It would take minutes: 200,000 reports are read one by one for each of 100,000 keys."""
     plan = samples.retrieval_plan(200_000, 2**17, 8, "direct")
     server, address = start(), f"/v1/collections/{plan.digest.hex()}"
@@ -142,9 +142,9 @@ def test_a_question_that_nobody_waits_for_holds_up_no_end(start):
         path = f"{address}/reports?request={os.urandom(16).hex()}"
         assert server.ask("POST", path, report_v1.encode_batch(batch, layout))[0] == 200
     assert server.ask("POST", f"{address}/seal")[0] == 200
-    question = json.dumps({"keys": list(range(100_000))})
+    query = json.dumps({"keys": list(range(100_000))})
     asker = server.connect()
-    asker.request("POST", f"{address}/estimates", question, {"content-type": "application/json"})
+    asker.request("POST", f"{address}/estimates", query, {"content-type": "application/json"})
     asker.sock.settimeout(2)
     with pytest.raises(TimeoutError):
         asker.sock.recv(1)

@@ -33,7 +33,7 @@ from faintly.spark.pieces import entries_of
 from faintly.spark.session import job
 from faintly.wire import report_v1
 from faintly_collector.admin.lake import commit
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from tests.collecting import submit
 from tests.unit.spark.samples import made_up, plan_of, records
 
@@ -397,7 +397,7 @@ def test_a_lake_is_read_by_executors(spark, s3, tmp_path):
     layout, batch = mechanism_of(PLAN).layout, made_up(PLAN, 3000)
     alone = aggregate(PLAN, [batch])
     save_plan(PLAN, tmp_path / "plan.json")
-    store = Store.open(folder, Limits(seal_s=1e9))
+    store = Store.open(folder, StoreLimits(seal_s=1e9))
     store.registry.create(PLAN)
     for start in range(0, 3000, 1000):
         body = report_v1.encode_batch(batch.take(slice(start, start + 1000)), layout)

@@ -1,10 +1,9 @@
 """Backups: a copy of a data folder that is a data folder itself.
 
-A collector may be running. First the database is copied consistently, then the files that it names.
-Files never change, and those replaced during a backup stay until it is complete. The copy starts
-again only if a collection is deleted. It is made in a folder inside the target and moved into place
-at the end, the database last, so an interrupted copy does not look complete. A failed copy leaves
-nothing behind.
+A collector may be running. The database is copied first, then the files that it names. Files never
+change, and replaced ones stay until the backup is complete. The copy starts again only if a
+collection is deleted. It is made in a folder inside the target and moved into place at the end, the
+database last: an interrupted copy does not look complete, and a failed one leaves nothing behind.
 """
 
 from contextlib import suppress
@@ -16,12 +15,12 @@ from faintly.errors import FolderDamaged, InvalidInput
 from faintly.wire.problems import Problem
 from faintly_collector.admin import fsck
 from faintly_collector.storage import disk
-from faintly_collector.storage.database import NAME, Database, check_folder
+from faintly_collector.storage.database import DATABASE_FILE, Database, check_folder
 from faintly_collector.storage.manifest import SUFFIXES, Manifest
 from faintly_collector.storage.registry import Registry
 
 ATTEMPTS = 5  # collections are rarely deleted
-PIECE = 1 << 20  # bytes copied at a time
+CHUNK_BYTES = 1 << 20  # bytes copied at a time
 FSCK = "run faintly fsck"
 
 
@@ -41,8 +40,8 @@ def backup(folder: Path, target: Path) -> int:
                 path.rmdir()
         if isinstance(error, Problem):  # only the copy is written
             advice = "free some disk space, or choose another folder"
-            words = f"the copy in {target} cannot be made ({error}); {advice}"
-            raise InvalidInput(words) from None
+            message = f"the copy in {target} cannot be made ({error}); {advice}"
+            raise InvalidInput(message) from None
         raise
 
 
@@ -62,19 +61,19 @@ def _copy(folder: Path, target: Path) -> int:
             if list(target.iterdir()) != [part]:  # also if another copy is being made there
                 raise InvalidInput(f"{target} is not empty; choose another folder")
             with Database(folder) as database:
-                database.copy(part / NAME)
+                database.copy(part / DATABASE_FILE)
             try:
-                _copy_files(folder, part)
+                copy_files(folder, part)
             except FileNotFoundError:
                 continue
-            for path in sorted(part.iterdir(), key=lambda path: path.name == NAME):
+            for path in sorted(part.iterdir(), key=lambda path: path.name == DATABASE_FILE):
                 path.rename(target / path.name)
             durable.sync_folder(target)
             return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     raise disk.damaged(folder, "files are missing", FSCK)
 
 
-def _copy_files(folder: Path, target: Path) -> None:
+def copy_files(folder: Path, target: Path) -> None:
     """Copy the files that a copied database names.
 
     A missing or damaged sketch that can be rebuilt is left out, in the copied database as well.
@@ -82,29 +81,30 @@ def _copy_files(folder: Path, target: Path) -> None:
     with Database(target) as database:
         manifest = Manifest(target, database, Registry(database))
         for file in [file for kind in SUFFIXES for file in manifest.files(kind)]:
-            origin, whole = folder / file.path.relative_to(target), False
+            origin, intact = folder / file.path.relative_to(target), False
             try:
-                whole = _copy_file(origin, file.path) == file.stored
+                intact = copy_file(origin, file.path) == file.stored
             except FileNotFoundError:
                 if file.needed:
                     raise
-            if file.needed and not whole:
+            if file.needed and not intact:
                 raise disk.damaged(origin, "it was changed", FSCK)
-            if not whole:
+            if not intact:
                 manifest.change(file.epoch, [], [file])
 
 
-def _copy_file(path: Path, target: Path) -> durable.Stored:
+def copy_file(path: Path, target: Path) -> durable.Stored:
+    """Copy a file; return its size and checksum."""
     with path.open("rb") as stream:
 
         def read() -> bytes:
             try:
-                return stream.read(PIECE)
+                return stream.read(CHUNK_BYTES)
             except OSError as error:  # write_file would report it as a failed write
                 raise disk.damaged(path, f"cannot be read: {error.strerror}", FSCK) from None
 
         def copy(out: durable.HashingWriter) -> None:
-            while piece := read():
-                out.write(piece)
+            while chunk := read():
+                out.write(chunk)
 
         return disk.write_file(target, copy)

@@ -24,7 +24,7 @@ def export(folder: Path, named: str, epoch: int | None, path: Path) -> int:
     `faintly aggregate` reads. Without an epoch, all epochs are written.
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_reports
-    with Manifest.opened(folder) as manifest:
+    with Manifest.open(folder) as manifest:
         registry = manifest.registry
         collection = registry.collection(bytes.fromhex(registry.digest_of(named)))
         if collection.retention == "drop":

@@ -15,7 +15,7 @@ def commit(folder: Path, lake: Lake) -> Committed:
     The folder's name in the lake is random and kept in the database. A backup has it too, so a
     restored folder continues where the lost one stopped. Two copies of a folder must not both run.
     """
-    with Manifest.opened(folder) as manifest:
+    with Manifest.open(folder) as manifest:
         source = _source(manifest.database)
         sealed = [
             Sealed(

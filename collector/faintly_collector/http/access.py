@@ -13,41 +13,39 @@ from collections.abc import Mapping
 from starlette.requests import Request
 
 from faintly.wire.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
+from faintly_collector.http import limits
 from faintly_collector.http.settings import Settings
 from faintly_collector.storage.credentials import Credentials, hash_of
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
-ALLOWED: Mapping[str, frozenset[str]] = {
+ROLES_FOR: Mapping[str, frozenset[str]] = {
     "submit": frozenset({"submit"}),
     "plan": frozenset({"submit", "read", "admin"}),
     "read": frozenset({"read", "admin"}),
     "admin": frozenset({"admin"}),
 }
-WORDS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
+ROLE_VERBS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
 PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
     (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
     (b"access-control-max-age", b"3600"),
 ]
-ONCE = (b"authorization", b"faintly-token", b"host", b"origin")  # headers that identify the caller
-NOBODY = "The operator can add one with faintly credential add."
+UNIQUE_HEADERS = (b"authorization", b"faintly-token", b"host", b"origin")  # who calls
+ADD_ONE = "The operator can add one with faintly credential add."
 SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
 USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
 USE_CORS = "Start the collector with --cors and the page's origin."
 COOKIE = "faintly-session"
-LIFE_S = 12 * 3600.0  # a day's work; then the page asks for the credential again
-MOST_SESSIONS = 1000  # at a time; beyond that, the oldest session ends
 Headers = list[tuple[bytes, bytes]]
 
 
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     """Return whether the calling page, if any, is the collector's own.
 
-    Browsers say so in Sec-Fetch-Site, which no page can set. They compare with the address that
-    they called, so the header is right even if a proxy's name differs from Host. Other programs
-    can send anything, but they do not act for a visitor: all they have is a credential. Browsers
-    omit the header if the address is neither local nor TLS; then the origin must match the host.
+    Browsers say so in Sec-Fetch-Site, which no page can set, and which is right even if a proxy's
+    name differs from Host. They omit it if the address is neither local nor TLS; then the origin
+    must match the host. Other programs can send anything, but all they have is a credential.
     """
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site is not None:
@@ -55,36 +53,36 @@ def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     return origin is None or origin.partition(b"://")[2] == headers.get(b"host", b"")
 
 
-class Gate:
-    """What requests have to pass."""
+class Access:
+    """Which requests are allowed: by role, host, origin and size."""
 
-    def __init__(self, keyring: Credentials, settings: Settings) -> None:
-        self.keyring, self.body_bytes = keyring, settings.body_bytes
+    def __init__(self, credentials: Credentials, settings: Settings) -> None:
+        self.credentials, self.body_bytes = credentials, settings.body_bytes
         self.origins = frozenset(origin.encode("ascii") for origin in settings.cors)
         # Without credentials, a collector that serves only this machine requires Host to name it:
-        # a page could have pointed its own name here. If others can reach the collector, reading
-        # and administering are refused.
+        # a page could have pointed its own name here.
         self._local = not settings.allow_anyone and not settings.exposed
-        self._guarded = not settings.allow_anyone and settings.exposed
+        self._refuse_all = not settings.allow_anyone and settings.exposed
 
     def check_role(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
-        roles = self.keyring.roles
+        roles = self.credentials.roles
         if needed in {"submit", "plan"} and "submit" not in roles:
             return
         if not roles:
-            if self._guarded:
-                raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", NOBODY)
+            if self._refuse_all:
+                raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", ADD_ONE)
             return
-        words = WORDS.get(needed, needed)
+        wanted = ROLE_VERBS.get(needed, needed)
         scheme, _, secret = (authorization or b"").partition(b" ")
+        hashed = hash_of(secret.strip().decode("latin-1"))
         known = scheme.lower() == b"bearer" and secret
-        role = self.keyring.role_of(hash_of(secret.strip().decode("latin-1"))) if known else None
+        role = self.credentials.role_of(hashed) if known else None
         if role is None:
-            raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
-        if role not in ALLOWED[needed]:
-            held = WORDS.get(role, role)
-            raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
+            raise Problem(NOT_AUTHORISED, f"this needs a credential to {wanted}")
+        if role not in ROLES_FOR[needed]:
+            held = ROLE_VERBS.get(role, role)
+            raise Problem(NOT_ALLOWED, f"this needs a credential to {wanted}, not to {held}")
 
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
         """Raise `Problem` unless a request may proceed, whatever its route.
@@ -92,18 +90,17 @@ class Gate:
         Headers are given twice: as they were sent, and by name.
         """
         if len(headers) < len(raw):
-            once = [name for name, _ in raw if name in ONCE]
-            if len(once) > len(set(once)):  # a proxy may have acted on the other value
+            unique = [name for name, _ in raw if name in UNIQUE_HEADERS]
+            if len(unique) > len(set(unique)):  # a proxy may have acted on the other value
                 raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        if self._local and not self.keyring.roles:
+        if self._local and not self.credentials.roles:
             name = host.lower()
             if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
-                words = "without credentials only this machine's own names are served"
-                raise Problem(NOT_ALLOWED, words, USE_LOCAL)
-        # Browsers do not let a foreign page read answers, but its writes on behalf of a visitor
-        # would take effect.
-        if origin is not None and method not in SAFE and not same_origin(headers):
+                message = "without credentials only this machine's own names are served"
+                raise Problem(NOT_ALLOWED, message, USE_LOCAL)
+        # Browsers hide answers from a foreign page, but its writes for a visitor would take effect.
+        if origin is not None and method not in SAFE_METHODS and not same_origin(headers):
             self.check_origin(origin)
         length = headers.get(b"content-length")
         # Long numbers are slow to parse; after leading zeros, the body is counted as it arrives.
@@ -136,8 +133,8 @@ class Sessions:
     whatever its credential may do, so a request forged by another page cannot change anything.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._open: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
 
     def check(self, request: Request, needed: str) -> None:
@@ -145,34 +142,30 @@ class Sessions:
         given = request.headers.get("authorization")
         if given is None and needed in {"plan", "read"} and self.role(request) is not None:
             return
-        self._gate.check_role(None if given is None else given.encode("latin-1"), needed)
+        self._access.check_role(None if given is None else given.encode("latin-1"), needed)
 
     def open(self, secret: str) -> str:
         """Return the cookie's value for a credential, or raise `Problem`."""
         hashed = hash_of(secret)
-        role = self._gate.keyring.role_of(hashed)
+        role = self._access.credentials.role_of(hashed)
         if role is None:
             raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
-        if role not in ALLOWED["read"]:
+        if role not in ROLES_FOR["read"]:
             raise Problem(NOT_ALLOWED, f"this credential is to {role}; the page needs one to read")
-        while len(self._open) >= MOST_SESSIONS:
+        while len(self._open) >= limits.SESSIONS:
             self._open.popitem(last=False)
         name = secrets.token_urlsafe(32)
-        self._open[hash_of(name)] = time.monotonic() + LIFE_S, hashed
+        self._open[hash_of(name)] = time.monotonic() + limits.SESSION_S, hashed
         return name
 
     def close(self, request: Request) -> None:
         """End the session of a request, if it has one."""
-        self._open.pop(_name(request), None)
+        self._open.pop(hash_of(request.cookies.get(COOKIE, "")), None)
 
     def role(self, request: Request) -> str | None:
         """Return the role of a request's session; None without one, or for another site's page."""
-        ends, hashed = self._open.get(_name(request), (0.0, b""))
+        ends, hashed = self._open.get(hash_of(request.cookies.get(COOKIE, "")), (0.0, b""))
         if ends <= time.monotonic() or not same_origin(dict(request.headers.raw)):
             return None
-        role = self._gate.keyring.role_of(hashed)
-        return role if role in ALLOWED["read"] else None
-
-
-def _name(request: Request) -> bytes:
-    return hash_of(request.cookies.get(COOKIE, ""))
+        role = self._access.credentials.role_of(hashed)
+        return role if role in ROLES_FOR["read"] else None

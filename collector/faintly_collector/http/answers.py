@@ -1,13 +1,11 @@
-"""A reader process: parses queries, maps sketches, encodes answers, one at a time.
+"""A reader process: parses queries, maps sketches and encodes answers, one query at a time.
 
-It uses neither the database nor the network. Queries come through a pipe, as their clients sent
-them; the numbers of cancelled queries come through another. A reader asks the main process for
-sketch files, whose pages all readers share through the system's cache. For table decoding it
-caches only its latest transform.
+It uses neither the database nor the network. One pipe brings queries, as clients sent them, and
+another the numbers of cancelled ones. A reader asks the main process for sketch files, whose pages
+all readers share through the system's cache. For table decoding it caches its latest transform.
 
-Answers are estimates, top lists, history and the noise floor, as JSON or Arrow. The ETag of an
-answer covers the version of the counted reports and the query, so asking again costs little while
-nothing changes.
+Answers are JSON or Arrow. Their ETag covers the query and the version of the counted reports, so
+asking again costs little while nothing changes.
 """
 
 import hashlib
@@ -27,14 +25,14 @@ import numpy as np
 from faintly.core import Estimates, Key, Sketch
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList, documents
-from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all
 from faintly.errors import FaintlyError, InvalidInput, UnknownKey
 from faintly.mechanisms import mechanism_of
 from faintly.wire import problems
 from faintly.wire.problems import Problem
 from faintly.wire.sketch_v1 import write_sketch
-from faintly_collector.http import logs, models
+from faintly_collector.http import limits, logs, models
+from faintly_collector.storage.sketches import load
 
 START = f"from {__name__} import main; main()"  # the code of a new process
 NICE = 10  # below the process that takes reports: at a tenth of its weight
@@ -42,18 +40,15 @@ ATTEMPTS = 5  # to open a file, since a newer one may replace it at any time
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
-MOST_LISTED = 2**24  # keys that a top list scans, using about half a gigabyte
-POST_THEM = 'Use POST /v1/collections/{digest}/top with the keys to compare as "candidates".'
-MAKE_ROOM = "Make room on the disk."
-MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
-MOST_HISTORY_BYTES = 32 << 20  # that many rows take about 20 MiB, unless keys are long
+POST_CANDIDATES = 'Use POST /v1/collections/{digest}/top with the keys to compare as "candidates".'
+FREE_DISK = "Make room on the disk."
 ENCODERS: dict[str, Callable[..., bytes]] = {
     JSON: lambda document, _: documents.encode_json(document),
     ARROW: documents.encode_arrow,
     PARQUET: documents.encode_parquet,
 }
 TABLES = tuple(ENCODERS)
-KINDS: dict[str, Any] = {  # of queries, by address
+QUERY_MODELS: dict[str, Any] = {  # of queries, by address
     "POST /estimates": models.KeysBody,
     "GET /estimates": models.KeysQuery,
     "GET /top": models.TopQuery,
@@ -62,11 +57,11 @@ KINDS: dict[str, Any] = {  # of queries, by address
     "GET /noise-floor": models.NoiseQuery,
     "GET /sketch": models.EpochQuery,
 }
-NUMBER = re.compile("[0-9]{1,20}")  # a key in an address; longer ones are slow to parse
+INDEX = re.compile("[0-9]{1,20}")  # a key in an address; longer ones are slow to parse
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A client's query, as the main process forwards it."""
 
     number: int
@@ -84,86 +79,83 @@ class Question(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A reader's call to the main process: a method of `readers.Shelf`."""
+    """A reader's call to the main process: a method of `readers.SketchCatalog`."""
 
     method: str
     arguments: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Which sealed reports an answer counts: epochs, each with a mark that every seal changes."""
+class Snapshot:
+    """Which sealed reports an answer counts: epochs, each with a version that seals change."""
 
     epoch: int | Literal["all"]
-    marks: dict[int, str]
+    versions: dict[int, str]
     pending: int  # reports that it does not count yet
 
     @property
     def version(self) -> str:
         """Return a name for exactly these reports."""
-        text = ",".join(self.marks.values())
+        text = ",".join(self.versions.values())
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-class Source:
+class SketchSource:
     """The sketches of the collection that the current query is about."""
 
-    def __init__(self, pipe: Connection, stops: Connection) -> None:
-        self._pipe, self._stops = pipe, stops
-        self._given_up = -1
-        self._kept: tuple[str, Reader] | None = None
+    def __init__(self, pipe: Connection, cancellations: Connection) -> None:
+        self._pipe, self._cancellations = pipe, cancellations
+        self._cancelled = -1  # the last cancelled query
+        self._cached: tuple[str, Reader] | None = None
 
-    def begin(self, asked: Question) -> None:
+    def begin(self, query: Query) -> None:
         """Start on a query."""
-        self._asked = asked
+        self._query = query
         self.check()
 
     def check(self) -> None:
         """Raise `Problem` if the query was cancelled; long computations call this often."""
-        while self._stops.poll():  # `recv` raises EOFError if the main process is gone
-            self._given_up = self._stops.recv()
-        if self._given_up >= self._asked.number:
+        while self._cancellations.poll():  # `recv` raises EOFError if the main process is gone
+            self._cancelled = self._cancellations.recv()
+        if self._cancelled >= self._query.number:
             raise Problem(problems.ABANDONED)
 
-    def reader(self, counted: Counted, level: float) -> tuple[Reader, Counted]:
+    def reader(self, snapshot: Snapshot, level: float) -> tuple[Reader, Snapshot]:
         """Return a reader of the sketch, and what it counts: more, after a seal in between."""
-        if self._kept is None or self._kept[0] != counted.version:
-            self._kept = None  # first: there is room for only one
-            counted = replace(counted, marks=dict(counted.marks))
-            made = _reader(self._sketch(counted.marks))
-            self._kept = counted.version, made
-        return self._kept[1].at(level).watched(self.check), counted
+        if self._cached is None or self._cached[0] != snapshot.version:
+            self._cached = None  # first: there is room for only one
+            snapshot = replace(snapshot, versions=dict(snapshot.versions))
+            made = open_reader(self._load(snapshot.versions))
+            self._cached = snapshot.version, made
+        return self._cached[1].at(level).watched(self.check), snapshot
 
-    def sketch_file(self, counted: Counted) -> Path:
+    def write_file(self, snapshot: Snapshot) -> Path:
         """Write the sketch to a new file for download, and return its path."""
-        sketch = self._sketch(counted.marks)
+        sketch = self._load(snapshot.versions)
         try:
-            with self._asked.file.open("wb") as file:
+            with self._query.file.open("wb") as file:
                 write_sketch(sketch, file)
         except OSError:
-            self._asked.file.unlink(missing_ok=True)
-            raise Problem(problems.CANNOT_STORE, hint=MAKE_ROOM) from None
-        return self._asked.file
+            self._query.file.unlink(missing_ok=True)
+            raise Problem(problems.CANNOT_STORE, hint=FREE_DISK) from None
+        return self._query.file
 
-    def _sketch(self, marks: dict[int, str]) -> Sketch:
-        """Return the sketch of epochs, and note their marks."""
-        parts = (self._mapped(marks, number) for number in list(marks))
+    def _load(self, versions: dict[int, str]) -> Sketch:
+        """Return the sketch of epochs, and note their versions."""
+        parts = (self._map_epoch(versions, number) for number in list(versions))
         try:
-            return next(parts) if len(marks) == 1 else merge_all(parts, spool=self._asked.spool)
+            return next(parts) if len(versions) == 1 else merge_all(parts, spool=self._query.spool)
         except InvalidInput:
-            raise Problem(problems.CANNOT_STORE, hint=MAKE_ROOM) from None
+            raise Problem(problems.CANNOT_STORE, hint=FREE_DISK) from None
 
-    def _mapped(self, marks: dict[int, str], number: int) -> Sketch:
-        """Return the sketch of an epoch, mapped, and note its mark."""
+    def _map_epoch(self, versions: dict[int, str], number: int) -> Sketch:
+        """Return the sketch of an epoch, mapped, and note its version."""
         self.check()
         rebuild = False
         for _ in range(ATTEMPTS):
-            path, marks[number], reports = self.call("file", number, rebuild)
+            path, versions[number], reports = self.call("sketch_file", number, rebuild)
             try:
-                found = load_sketch(path)
-                if (found.plan.digest.hex(), found.count) == (self._asked.collection, reports):
-                    return found
-                rebuild = True
+                return load(path, bytes.fromhex(self._query.collection), reports)
             except InvalidInput:
                 pass  # a newer one has replaced it
             except FaintlyError:
@@ -173,23 +165,23 @@ class Source:
     def call(self, method: str, *arguments: object) -> Any:
         """Return what the main process answers to a call."""
         self._pipe.send(Call(method, arguments))
-        told = self._pipe.recv()
-        if isinstance(told, Problem):
-            raise told
-        return told
+        reply = self._pipe.recv()
+        if isinstance(reply, Problem):
+            raise reply
+        return reply
 
 
-def _reader(sketch: Sketch) -> Reader:
+def open_reader(sketch: Sketch) -> Reader:
+    """Return a reader of a sketch; of tables, it keeps only the transform."""
     if sketch.tables is None:
         return Reader(sketch)
-    # Only the transform is read, so neither the tables nor their file are kept.
     mechanism = mechanism_of(sketch.plan)
     transformed = mechanism.tables.transform(sketch.tables)
     return Reader(replace(sketch, tables=None), transformed=transformed, mechanism=mechanism)
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class EncodedAnswer:
     """An encoded answer; its body is None where the client already has it."""
 
     etag: str
@@ -197,7 +189,7 @@ class Response:
     body: bytes | None
 
 
-def _media(accept: str, offered: Sequence[str]) -> str:
+def _negotiate(accept: str, offered: Sequence[str]) -> str:
     """Return the offered media type that an Accept header prefers: by weight, then by order."""
     wanted = {}
     for place, part in enumerate(accept.split(",")):
@@ -215,59 +207,58 @@ def _media(accept: str, offered: Sequence[str]) -> str:
     raise Problem(problems.NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
 
 
-def answer(source: Source, asked: Question) -> Any:
+def answer(source: SketchSource, query: Query) -> Any:
     """Return the answer to a query."""
-    if asked.kind not in KINDS:  # a new collection, too long for the main process to parse
-        return models.new_collection(asked.body)
-    given = models.parse(KINDS[asked.kind], asked.body)
+    if query.kind not in QUERY_MODELS:  # a new collection, too long for the main process to parse
+        return models.new_collection(query.body)
+    given = models.parse(QUERY_MODELS[query.kind], query.body)
     if isinstance(given, models.HistoryBody):
-        return _history(source, asked, given)
-    if asked.kind == "GET /sketch":
-        return source.sketch_file(source.call("counted", given.epoch))
-    media = _media(asked.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
-    counted = source.call("counted", given.epoch)
-    etag = _tag(asked, media, counted)
-    if _has(asked, etag):
-        return Response(etag, media, None)
-    document, found, counted = _computed(source, asked, given, counted)
+        return _answer_history(source, query, given)
+    if query.kind == "GET /sketch":
+        return source.write_file(source.call("snapshot", given.epoch))
+    media = _negotiate(query.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
+    snapshot = source.call("snapshot", given.epoch)
+    etag = _etag_of(query, media, snapshot)
+    if _client_has(query, etag):
+        return EncodedAnswer(etag, media, None)
+    document, found, snapshot = _compute(source, query, given, snapshot)
     try:
         body = ENCODERS[media](document, found)
     except InvalidInput as error:
         raise Problem(problems.BAD_REQUEST, str(error)) from None
-    return Response(_tag(asked, media, counted), media, body)
+    return EncodedAnswer(_etag_of(query, media, snapshot), media, body)
 
 
-def _history(source: Source, asked: Question, given: models.HistoryBody) -> Response:
+def _answer_history(source: SketchSource, query: Query, given: models.HistoryBody) -> EncodedAnswer:
     """Return the estimates of keys in every epoch that has sealed reports."""
-    _media(asked.accept, [JSON])
-    epochs = source.call("each")
-    if len(epochs) * len(given.keys) > MOST_CELLS:
-        raise Problem(
-            problems.INVALID,
-            f"{len(given.keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
-            "Ask for fewer keys at a time, or for single epochs with estimates.",
-        )
-    etag = _tag(asked, JSON, *epochs)
-    if _has(asked, etag):
-        return Response(etag, JSON, None)
+    _negotiate(query.accept, [JSON])
+    epochs = source.call("snapshots")
+    if len(epochs) * len(given.keys) > limits.CELLS:
+        counts = f"{len(given.keys):,} keys in {len(epochs):,} epochs"
+        message = f"{counts} are more than {limits.CELLS:,} rows"
+        hint = "Ask for fewer keys at a time, or for single epochs with estimates."
+        raise Problem(problems.INVALID, message, hint)
+    etag = _etag_of(query, JSON, *epochs)
+    if _client_has(query, etag):
+        return EncodedAnswer(etag, JSON, None)
     rows, size = [], 0
     for each in epochs:
-        rows.append(documents.encode_json(_computed(source, asked, given, each)[0]))
+        rows.append(documents.encode_json(_compute(source, query, given, each)[0]))
         size += len(rows[-1])
-        if size > MOST_HISTORY_BYTES:
-            words = "the answer would be too long, since every epoch repeats the keys"
-            raise Problem(problems.INVALID, words, "Ask for fewer or shorter keys.")
-    start = b'{"collection":"%s","epochs":[' % asked.collection.encode()
-    return Response(etag, JSON, b"".join((start, b",".join(rows), b"]}")))
+        if size > limits.HISTORY_BYTES:
+            message = "the answer would be too long, since every epoch repeats the keys"
+            raise Problem(problems.INVALID, message, "Ask for fewer or shorter keys.")
+    start = b'{"collection":"%s","epochs":[' % query.collection.encode()
+    return EncodedAnswer(etag, JSON, b"".join((start, b",".join(rows), b"]}")))
 
 
-def _computed(
-    source: Source, asked: Question, given: Any, counted: Counted
-) -> tuple[dict[str, Any], Any, Counted]:
+def _compute(
+    source: SketchSource, query: Query, given: Any, snapshot: Snapshot
+) -> tuple[dict[str, Any], Any, Snapshot]:
     """Return an answer as a document and as an object, and which reports it counts."""
-    reader, counted = source.reader(counted, given.level)
+    reader, snapshot = source.reader(snapshot, given.level)
     try:
-        document, found = _compute(reader, given)
+        document, found = _ask_reader(reader, given)
     except UnknownKey as error:
         # The engine's message quotes the key, which must not be repeated; its position is last.
         place = str(error).rpartition(" at position ")[2]
@@ -275,15 +266,15 @@ def _computed(
     except InvalidInput as error:
         raise Problem(problems.INVALID, str(error)) from None
     document |= {
-        "collection": asked.collection,
-        "epoch": counted.epoch,
-        "version": counted.version,
-        "pending": counted.pending,
+        "collection": query.collection,
+        "epoch": snapshot.epoch,
+        "version": snapshot.version,
+        "pending": snapshot.pending,
     }
-    return document, found, counted
+    return document, found, snapshot
 
 
-def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | TopList]:
+def _ask_reader(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | TopList]:
     """Return an answer as a document and as an object."""
     if isinstance(given, models.NoiseQuery):
         found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
@@ -294,50 +285,50 @@ def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | To
     if isinstance(given, models.TopQuery):
         candidates = given.candidates if isinstance(given, models.TopBody) else None
         size = reader.sketch.plan.universe.size
-        if candidates is None and (size is None or size > MOST_LISTED):
-            raise Problem(problems.INVALID, "the universe is too large to list", POST_THEM)
+        if candidates is None and (size is None or size > limits.LISTED_KEYS):
+            raise Problem(problems.INVALID, "the universe is too large to list", POST_CANDIDATES)
         choice = given.count, candidates, given.control, given.false_rate
-        top = reader.top(*choice, posterior=given.crowd, above=given.above)
+        top = reader.top(*choice, posterior=given.wants_posterior, above=given.above)
         return documents.top_document(top), top
     keys: Sequence[Key] = given.keys
     if isinstance(given, models.KeysQuery) and reader.sketch.plan.universe.kind == "indexed":
-        keys = [int(key) if NUMBER.fullmatch(key) else key for key in given.keys]
-    if isinstance(given, models.EstimateQuery) and given.crowd:
+        keys = [int(key) if INDEX.fullmatch(key) else key for key in given.keys]
+    if isinstance(given, models.EstimateQuery) and given.wants_posterior:
         found = reader.posterior(keys, given.above)
     else:
         found = reader.estimate(keys)
     return documents.estimate_document(found), found
 
 
-def _has(asked: Question, etag: str) -> bool:
+def _client_has(query: Query, etag: str) -> bool:
     """Return whether the client already has an answer."""
-    tags = {tag.strip().removeprefix("W/") for tag in asked.known.split(",")}
+    tags = {tag.strip().removeprefix("W/") for tag in query.known.split(",")}
     return etag in tags or "*" in tags
 
 
-def _tag(asked: Question, media: str, *counted: Counted) -> str:
+def _etag_of(query: Query, media: str, *snapshots: Snapshot) -> str:
     """Return the ETag of the answer to a query from these reports."""
-    about = repr((asked.kind, media, counted)).encode() + asked.body
+    about = repr((query.kind, media, snapshots)).encode() + query.body
     return f'"{hashlib.blake2s(about, digest_size=16).hexdigest()}"'
 
 
-def answer_all(pipe: Connection, stops: Connection) -> None:
+def answer_all(pipe: Connection, cancellations: Connection) -> None:
     """Answer queries until the main process is gone."""
-    source = Source(pipe, stops)
+    source = SketchSource(pipe, cancellations)
     with suppress(EOFError, OSError):
         while True:
-            asked = pipe.recv()
+            query = pipe.recv()
             try:
-                source.begin(asked)
-                told = answer(source, asked)
+                source.begin(query)
+                reply = answer(source, query)
             except (EOFError, ConnectionError):
                 raise
             except Problem as problem:
-                told = problem
+                reply = problem
             except Exception as error:
                 logs.error("unexpected", **logs.place_of(error))
-                told = Problem(problems.INTERNAL)
-            pipe.send(told)
+                reply = Problem(problems.INTERNAL)
+            pipe.send(reply)
 
 
 def main() -> None:
@@ -347,5 +338,5 @@ def main() -> None:
         signal.signal(each, signal.SIG_IGN)
     os.nice(NICE)
     logs.configure("error")
-    pipe, stops = map(int, sys.argv[1:])
-    answer_all(Connection(pipe), Connection(stops, writable=False))
+    pipe, cancellations = map(int, sys.argv[1:])
+    answer_all(Connection(pipe), Connection(cancellations, writable=False))

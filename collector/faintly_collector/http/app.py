@@ -1,8 +1,7 @@
 """The application: the hot path beside FastAPI, with one shape for every error.
 
-Endpoints run in threads, or wait for a reader, so the event loop is free for reports.
-They return encoded bytes: response models serve as documentation, and tests check that answers
-match them.
+Endpoints run in threads, or wait for a reader, so the event loop is free for reports. They return
+encoded bytes: response models are documentation, and tests check that answers match them.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from faintly.errors import FolderDamaged
 from faintly.wire import problems
 from faintly.wire.problems import Problem
 from faintly_collector.http import logs
-from faintly_collector.http.access import Gate, Sessions
+from faintly_collector.http.access import Access, Sessions
 from faintly_collector.http.metrics import Metrics
 from faintly_collector.http.middleware import Middleware, refusal
 from faintly_collector.http.models import invalid
@@ -37,8 +36,8 @@ DESCRIPTION = """\
 Collects locally differentially private reports, keeps them, counts each once, and answers.
 Every error is `{code, message, hint}`: programs compare the code, people read the rest.
 """
-REFUSED = Problem, HTTPException, RequestValidationError, ClientDisconnect, FolderDamaged, Exception
-HTTP = {  # what the framework refuses, by status
+HANDLED = Problem, HTTPException, RequestValidationError, ClientDisconnect, FolderDamaged, Exception
+BY_STATUS = {  # what the framework refuses, by status
     404: (problems.NOT_FOUND, "there is nothing at this address"),
     405: (problems.METHOD_NOT_ALLOWED, "this address has no such method"),
 }
@@ -55,21 +54,20 @@ class Collector:
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    gate, metrics = Gate(store.credentials, settings), Metrics(store)
-    service = Service(store, Sessions(gate), metrics, Readers(store, settings.readers))
+    access, metrics = Access(store.credentials, settings), Metrics(store)
+    service = Service(store, Sessions(access), metrics, Readers(store, settings.readers))
     app = FastAPI(
         title="faintly collector",
         version="1",
         description=DESCRIPTION,
-        # FastAPI's own page loads a script from a public server, and metrics would not recognize
-        # the route of its schema.
+        # FastAPI's page loads a script from a public server, and metrics would not know its routes.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         # An installed tracing library must not see requests.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        exception_handlers=dict.fromkeys(REFUSED, _refuse),
+        exception_handlers=dict.fromkeys(HANDLED, _refuse),
     )
     app.state.registry = store.registry  # to find collections by their names
     for routes in (operation_routes, collection_routes, part_routes, answer_routes, page_routes):
@@ -77,24 +75,24 @@ def build(store: Store, settings: Settings) -> Collector:
     docs_routes(app)
     if settings.demo is not None:
         demo_routes(app, settings.demo)
-    return Collector(Middleware(store, app, gate, metrics), app, service)
+    return Collector(Middleware(store, app, access, metrics), app, service)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
     """Return the answer to an exception."""
-    problem, taken = _problem_of(error), ""
+    problem, allowed = _problem_of(error), ""
     if problem.kind is problems.METHOD_NOT_ALLOWED:
         # Several routes may share an address.
         routes = [
             each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE
         ]
-        taken = ", ".join(sorted({each for route in routes for each in route.methods}))
+        allowed = ", ".join(sorted({each for route in routes for each in route.methods}))
         # The route as documented: the requested address is not repeated.
         named = routes[0].path if routes[0].include_in_schema else "This address"
-        problem.hint = f"{named} takes {taken}."
+        problem.hint = f"{named} takes {allowed}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
-    made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
+    made.raw_headers = headers + ([(b"allow", allowed.encode())] if allowed else [])
     return made
 
 
@@ -109,5 +107,5 @@ def _problem_of(error: Exception) -> Problem:
         logs.error("damaged", what=str(error))
         return Problem(problems.DAMAGED)
     if isinstance(error, HTTPException):
-        return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
+        return Problem(*BY_STATUS.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
     return Problem(problems.INTERNAL)

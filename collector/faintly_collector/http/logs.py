@@ -56,9 +56,6 @@ def error(event: str, **fields: Any) -> None:
 def place_of(error: BaseException) -> dict[str, Any]:
     """Return type and place of an error, without its message."""
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    places = [f"{_short(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames]
-    return {"error": type(error).__name__, "at": places}
-
-
-def _short(path: str) -> str:
-    return path.rpartition("site-packages/")[2].rpartition("/src/")[2]
+    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    short = [each.rpartition("site-packages/")[2].rpartition("/src/")[2] for each in places]
+    return {"error": type(error).__name__, "at": short}

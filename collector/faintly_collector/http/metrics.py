@@ -47,32 +47,32 @@ class Metrics(Collector):
         took.total += seconds
         self._body_bytes += body_bytes
 
-    def waits(self, route: str) -> list[tuple[float | None, int]]:
+    def durations(self, route: str) -> list[tuple[float | None, int]]:
         """Return pairs: a bound in seconds, None for any, and how many requests met it."""
         took = self._seconds.get(route, Durations())
         return list(zip((*BUCKETS, None), accumulate(took.counts), strict=True))
 
-    def refused(self, route: str) -> int:
+    def refusals(self, route: str) -> int:
         """Return how many requests of a route were refused or failed."""
         kinds = self._requests.copy().items()
         return sum(count for (at, _, status), count in kinds if at == route and status >= 400)
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
-        for kind, name, words, samples in self._families():
-            made = Metric(f"faintly_{name}", words, kind)
+        for kind, name, text, samples in self._families():
+            made = Metric(f"faintly_{name}", text, kind)
             for labels, value in samples:
                 made.add_sample(made.name + SUFFIXES[kind], labels, value)
             yield made
-        words = "Seconds until an answer was ready."
-        seconds = HistogramMetricFamily("faintly_http_seconds", words, labels=["route"])
+        text = "Seconds until an answer was ready."
+        seconds = HistogramMetricFamily("faintly_http_seconds", text, labels=["route"])
         for route, took in self._seconds.copy().items():
             counts = zip(BOUNDS, accumulate(took.counts), strict=True)
             seconds.add_metric([route], list(counts), took.total)
         yield seconds
 
     def _families(self) -> Iterator[tuple[str, str, str, Samples]]:
-        """Yield kind, name, words and values, from copies: other threads keep counting."""
+        """Yield kind, name, text and values, from copies: other threads keep counting."""
         requests = self._requests.copy().items()
         answered: Samples = [
             ({"route": route, "method": method, "status": str(status)}, count)
@@ -86,7 +86,7 @@ class Metrics(Collector):
                 value = getattr(counters, each.name)
                 yield COUNTER, each.name, each.metadata["description"], [({}, value)]
         pending = "that wait to be sealed."
-        for name, words, value in (
+        for name, text, value in (
             ("inbox_bytes", f"Bytes of reports {pending}", registry.pending_bytes),
             ("inbox_reports", f"Reports {pending}", registry.pending),
             ("log_bytes", "Bytes of the write-ahead log.", store.database.wal_bytes()),
@@ -96,14 +96,14 @@ class Metrics(Collector):
             ("clock_jump_seconds", "How far the clock jumped.", registry.clock.jump_s),
             ("last_seal_timestamp_seconds", "The minute of the last seal.", counters.last_seal),
         ):
-            yield GAUGE, name, words, [] if value is None else [({}, value)]
+            yield GAUGE, name, text, [] if value is None else [({}, value)]
         arrived = [
             ({"collection": digest.hex()}, each.arrivals)
             for digest, each in sorted(registry.collections.copy().items())
         ]
-        for name, words in (("requests", "Requests counted."), ("reports", "Reports counted.")):
+        for name, text in (("requests", "Requests counted."), ("reports", "Reports counted.")):
             counts: Samples = [(label, getattr(each, name)) for label, each in arrived]
-            yield COUNTER, f"collection_{name}", words, counts
+            yield COUNTER, f"collection_{name}", text, counts
         refused: Samples = [
             (label | {"reason": reason}, count)
             for label, each in arrived
@@ -112,5 +112,5 @@ class Metrics(Collector):
         yield COUNTER, "collection_refusals", "Requests refused.", refused
         minutes = [(label, each.last_report) for label, each in arrived]
         last: Samples = [(label, minute) for label, minute in minutes if minute is not None]
-        name, words = "collection_last_report_timestamp_seconds", "The minute of the last report."
-        yield GAUGE, name, words, last
+        name, text = "collection_last_report_timestamp_seconds", "The minute of the last report."
+        yield GAUGE, name, text, last

@@ -1,8 +1,8 @@
 """The outermost layer: takes reports itself, and passes everything else to FastAPI.
 
-Every request passes the same gate, limits and metrics. Every request except reports is logged. On
-the hot path, a request with reports is checked without touching the disk, joins the next commit and
-waits for one future. The committing thread wakes the event loop once for all requests of a commit.
+All requests pass the same checks, limits and metrics; all but reports are logged. A request with
+reports is checked without touching the disk, joins the next commit and waits for one future. The
+committing thread wakes the event loop once for all requests of a commit.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from faintly.core.epochs import MAX_EPOCH
 from faintly.engine.documents import encode_json
 from faintly.wire import problems
 from faintly.wire.problems import Problem
-from faintly_collector.http import logs
-from faintly_collector.http.access import PREFLIGHT, Gate, Headers
+from faintly_collector.http import limits, logs
+from faintly_collector.http.access import PREFLIGHT, Access, Headers
 from faintly_collector.http.metrics import Metrics
 from faintly_collector.storage.credentials import TOKEN_BYTES
 from faintly_collector.storage.inbox import Outcome
@@ -31,25 +31,21 @@ from faintly_collector.storage.store import Store
 Reply = tuple[int, Headers, bytes]  # status, headers and body
 
 REPORTS = "/v1/collections/{digest}/reports"
-HOT = re.compile(REPORTS.replace("{digest}", "([0-9a-fA-F]{32})"))
-REPORT_BYTES = 256 << 20  # of report bodies that are being received, checked or committed
-QUESTION_BYTES = 128 << 20  # of all other bodies, until they are answered
-PIECE_BYTES = 256 << 10  # of an answer, at a time
-THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
+REPORTS_PATH = re.compile(REPORTS.replace("{digest}", "([0-9a-fA-F]{32})"))
 # What clients send. 16 digits suffice for every epoch, and longer numbers are slow to parse.
 REQUEST, EPOCH = re.compile(rb"\brequest=([0-9a-fA-F]{32})\b"), rb"epoch=([0-9]{1,16})"
 QUERY = re.compile(b"%s(?:&%s)?|%s&%s" % (REQUEST.pattern, EPOCH, EPOCH, REQUEST.pattern))
 TOKEN = re.compile(b"[0-9a-fA-F]{%d}" % (2 * TOKEN_BYTES))
-ASKED_METHOD = b"access-control-request-method"  # a header of preflights
+PREFLIGHT_METHOD = b"access-control-request-method"  # a header of preflights
 COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
 @dataclass(slots=True)
-class Room:
+class Capacity:
     """A limit on bytes or connections, and how many are in use."""
 
-    most: int
-    taken: int = 0
+    limit: int
+    used: int = 0
 
 
 def json_answer(status: int, body: bytes) -> Reply:
@@ -76,12 +72,14 @@ class Exchange:
     were closed instead, the answer might be lost.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate, room: Room) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, access: Access, memory: Capacity
+    ) -> None:
         self.scope, self._receive, self._send = scope, receive, send
-        self._gate, self._room = gate, room
+        self._access, self._memory = access, memory
         # Values may be surrounded by spaces.
         self.headers: dict[bytes, bytes] = {name: each.strip() for name, each in scope["headers"]}
-        self.read = self.kept = 0  # bytes of the body read so far, and held in memory
+        self.read = self.held = 0  # bytes of the body read so far, and held in memory
         self.ended = False  # the whole body was read
         self.status = 0  # 0 until it is sent
 
@@ -92,39 +90,38 @@ class Exchange:
         self.read += size
         self.ended = not message.get("more_body", False)
         if not self.status:  # otherwise the rest is discarded
-            if self.read > self._gate.body_bytes:
-                raise self._gate.too_large()
-            self.kept += size
-            self._room.taken += size
-            if self._room.taken > self._room.most:
+            if self.read > self._access.body_bytes:
+                raise self._access.too_large()
+            self.held += size
+            self._memory.used += size
+            if self._memory.used > self._memory.limit:
                 raise Problem(problems.BUSY, "too many bodies arrive or wait for their answers")
         return message
 
     async def body(self) -> bytes:
         """Return the whole body."""
-        pieces = []
+        chunks = []
         while not self.ended:
             message = await self.receive()
             if message["type"] != "http.request":
                 raise ClientDisconnect
-            pieces.append(message.get("body", b""))
-        return b"".join(pieces)
+            chunks.append(message.get("body", b""))
+        return b"".join(chunks)
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
             present = {name for name, _ in message["headers"]}
             common = [each for each in COMMON if each[0] not in present]
-            await self._start(message["status"], [*message["headers"], *common])
+            await self._send_head(message["status"], [*message["headers"], *common])
             return
         body, more = message.get("body", b""), message.get("more_body", False)
-        # In pieces: TLS would buffer a whole long answer at once, and hide a client that does not
-        # read.
-        while len(body) > PIECE_BYTES:
-            await self._part(body[:PIECE_BYTES])
-            body = memoryview(body)[PIECE_BYTES:]
+        # In chunks: TLS would buffer a long answer at once, and hide a client that does not read.
+        while len(body) > limits.CHUNK_BYTES:
+            await self._send_chunk(body[: limits.CHUNK_BYTES])
+            body = memoryview(body)[limits.CHUNK_BYTES :]
         if not more and not self.ended:
-            await self._part(body)
+            await self._send_chunk(body)
             while not self.ended:
                 await self.receive()
             body = b""
@@ -133,27 +130,26 @@ class Exchange:
     async def reply(self, answer: Reply) -> None:
         """Send a whole answer."""
         status, headers, body = answer
-        await self._start(status, headers)
+        await self._send_head(status, headers)
         message = {"type": "http.response.body", "body": body}
         await (self._send(message) if self.ended else self.send(message))
 
-    def _start(self, status: int, headers: Headers) -> Awaitable[None]:
+    def _send_head(self, status: int, headers: Headers) -> Awaitable[None]:
         """Send the head of an answer."""
         self.status = status
         if b"expect" in self.headers and not self.ended:
-            # A client waiting for 100 may never send the body, and its next request would be read
-            # as the body.
+            # A client waiting for 100 may send no body, and its next request would be read as one.
             headers = [*headers, (b"connection", b"close")]
-        if self._gate.origins:
-            headers = [*headers, *self._gate.page_headers(self.headers.get(b"origin"))]
+        if self._access.origins:
+            headers = [*headers, *self._access.page_headers(self.headers.get(b"origin"))]
         return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    def _part(self, body: "bytes | memoryview[Any]") -> Awaitable[None]:
+    def _send_chunk(self, body: "bytes | memoryview[Any]") -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 @lru_cache(maxsize=64)
-def _stored(outcome: str, reports: int) -> Reply:
+def _stored_reply(outcome: str, reports: int) -> Reply:
     """Return the answer to reports that are stored; most requests get the same."""
     body = b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
     status, headers, _ = json_answer(200, body)
@@ -170,33 +166,33 @@ def parse_query(query: bytes) -> tuple[bytes, int]:
             return unhexlify(found[1] or found[4]), epoch
     if REQUEST.search(query) is None:
         raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
-    words = "the query has request and epoch, an integer from 0 to 2^53 - 1, and nothing else"
-    raise Problem(problems.BAD_REQUEST, words)
+    message = "the query has request and epoch, an integer from 0 to 2^53 - 1, and nothing else"
+    raise Problem(problems.BAD_REQUEST, message)
 
 
 class Middleware:
     """The application that uvicorn runs."""
 
-    def __init__(self, store: Store, control: ASGIApp, gate: Gate, metrics: Metrics) -> None:
+    def __init__(self, store: Store, control: ASGIApp, access: Access, metrics: Metrics) -> None:
         """Put the hot path next to the FastAPI application."""
-        self._store, self._control, self._gate, self._metrics = store, control, gate, metrics
+        self._store, self._control, self._access, self._metrics = store, control, access, metrics
         # Separate, so that queries cannot crowd out reports; each has room for at least one body.
-        self.reports = Room(max(REPORT_BYTES, gate.body_bytes))
-        self.questions = Room(max(QUESTION_BYTES, gate.body_bytes))
+        self.report_bytes = Capacity(max(limits.REPORT_BYTES, access.body_bytes))
+        self.control_bytes = Capacity(max(limits.CONTROL_BYTES, access.body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         started = time.perf_counter()
         method, route = scope["method"], REPORTS
-        hot = HOT.fullmatch(scope["path"]) if method == "POST" else None
-        room = self.questions if hot is None else self.reports
-        exchange = Exchange(scope, receive, send, self._gate, room)
+        hot = REPORTS_PATH.fullmatch(scope["path"]) if method == "POST" else None
+        memory = self.control_bytes if hot is None else self.report_bytes
+        exchange = Exchange(scope, receive, send, self._access, memory)
         try:
-            self._gate.check(method, scope["headers"], exchange.headers)
+            self._access.check(method, scope["headers"], exchange.headers)
             if hot is not None:
-                await exchange.reply(await self._take(exchange, unhexlify(hot[1])))
-            elif method == "OPTIONS" and {b"origin", ASKED_METHOD} <= exchange.headers.keys():
-                self._gate.check_origin(exchange.headers[b"origin"])
+                await exchange.reply(await self._take_reports(exchange, unhexlify(hot[1])))
+            elif method == "OPTIONS" and {b"origin", PREFLIGHT_METHOD} <= exchange.headers.keys():
+                self._access.check_origin(exchange.headers[b"origin"])
                 await exchange.reply((204, [*PREFLIGHT, *COMMON], b""))
             else:
                 if method == "HEAD":  # uvicorn leaves the body out
@@ -205,22 +201,22 @@ class Middleware:
         except ClientDisconnect:
             return
         except (Exception, asyncio.CancelledError) as error:
-            await self._fail(exchange, error)
+            await self._refuse(exchange, error)
         finally:
-            room.taken -= exchange.kept
+            memory.used -= exchange.held
         seconds = time.perf_counter() - started
         if hot is None:
             route = getattr(exchange.scope.get("route"), "path", "unmatched")
-            told = {"method": method, "route": route, "status": exchange.status}
-            logs.info("request", **told, ms=round(seconds * 1e3, 2), bytes=exchange.read)
+            fields = {"method": method, "route": route, "status": exchange.status}
+            logs.info("request", **fields, ms=round(seconds * 1e3, 2), bytes=exchange.read)
         self._metrics.add(route, method, exchange.status, seconds, exchange.read)
 
-    async def _take(self, exchange: Exchange, digest: bytes) -> Reply:
+    async def _take_reports(self, exchange: Exchange, digest: bytes) -> Reply:
         """Return the answer to reports under a plan's digest, or raise `Problem`."""
         store = self._store
         if store.stopping:
             raise Problem(problems.STOPPING)
-        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
+        self._access.check_role(exchange.headers.get(b"authorization"), "submit")
         request, epoch = parse_query(exchange.scope["query_string"])
         token = exchange.headers.get(b"faintly-token")
         if token is not None and TOKEN.fullmatch(token):  # no other token will be found
@@ -228,14 +224,14 @@ class Middleware:
         body = await exchange.body()
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         take = partial(store.take, digest, epoch, request, body, waiter=waiter, token=token)
-        slow = len(body) >= THREAD_BYTES or store.opens(digest, epoch)
+        slow = len(body) >= limits.THREAD_BYTES or store.would_open(digest, epoch)
         reports = await asyncio.to_thread(take) if slow else take()
         outcome = await waiter
         if isinstance(outcome, Problem):
             raise outcome
-        return _stored(outcome, reports)
+        return _stored_reply(outcome, reports)
 
-    async def _fail(self, exchange: Exchange, error: BaseException) -> None:
+    async def _refuse(self, exchange: Exchange, error: BaseException) -> None:
         """Answer with a refusal, unless an answer has started."""
         if isinstance(error, Problem):
             # Its traceback would keep the request alive in a reference cycle.

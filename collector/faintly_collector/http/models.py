@@ -22,16 +22,13 @@ from faintly.core.epochs import MAX_EPOCH
 from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.errors import InvalidPlan
 from faintly.wire.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
+from faintly_collector.http import limits
 from faintly_collector.storage.collection import CollectionStatus, Retention, State
-from faintly_collector.storage.credentials import MAX_ISSUED
 from faintly_collector.storage.manifest import SegmentRow
-from faintly_collector.storage.registry import MOST_SHOWN
+from faintly_collector.storage.registry import MAX_SHOWN
 
-MAX_KEYS = 100_000  # per query
-MAX_NAME = 200  # letters of a collection's name
-MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
 KEY_RULE = (
-    "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
+    f"a key is an integer from 0 to 2^64 - 1, or text of at most {limits.KEY_LENGTH:,} characters "
     "without half of a surrogate pair"
 )
 EPOCH_RULE = "an epoch is an integer from 0 to 2^53 - 1, or all"
@@ -40,15 +37,17 @@ UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
 JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
 
 
-def _digits(given: object) -> object:
+def _check_digits(given: object) -> object:
     """Refuse text in an address that parses as an integer but is not plain digits, such as +1."""
     if isinstance(given, str) and not (given.isascii() and given.isdigit()):
         raise PydanticCustomError("epoch", "an epoch is written in digits")
     return given
 
 
-Epoch = Annotated[int, Field(ge=0, le=MAX_EPOCH), BeforeValidator(_digits)]
-Key = Annotated[int, Field(ge=0, le=2**64 - 1)] | Annotated[str, Field(max_length=65_536)]
+Epoch = Annotated[int, Field(ge=0, le=MAX_EPOCH), BeforeValidator(_check_digits)]
+Key = (
+    Annotated[int, Field(ge=0, le=2**64 - 1)] | Annotated[str, Field(max_length=limits.KEY_LENGTH)]
+)
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
 ]
@@ -57,24 +56,30 @@ Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Question(BaseModel):
+class RequestModel(BaseModel):
     """What clients send: nothing beyond the fields below."""
 
     model_config = ConfigDict(extra="forbid")
 
+    def to_json(self) -> bytes:
+        """Return the body that stands for the same request in an address."""
+        return self.model_dump_json(by_alias=True).encode()
 
-class NewCollection(Question):
+
+class NewCollection(RequestModel):
     """A collection to create: its plan, and how its reports are kept."""
 
     plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
-    name: str = Field("", max_length=MAX_NAME, description="For people; addresses take it too.")
+    name: str = Field(
+        "", max_length=limits.NAME_LENGTH, description="For people; addresses take it too."
+    )
     retention: Retention = Field(
         "keep", description="drop: raw reports are deleted once they are counted."
     )
     tokens: bool = Field(False, description="Every report needs a single-use token.")
     epochs: list[Epoch] | None = Field(
         None,
-        max_length=1000,
+        max_length=limits.EPOCHS,
         description="Open from the start; default [0], or with period_s only those of the clock.",
     )
     period_s: Period | None = Field(
@@ -87,7 +92,7 @@ class NewCollection(Question):
     )
 
     @property
-    def opened(self) -> list[int]:
+    def initial_epochs(self) -> list[int]:
         """Return the epochs that are open from the start, whatever the clock says."""
         if self.epochs is not None:
             return self.epochs
@@ -95,13 +100,13 @@ class NewCollection(Question):
         return [0] if self.period_s is None else []
 
 
-class DeletionQuery(Question):
+class DeletionQuery(RequestModel):
     """A collection to delete."""
 
     confirm: str = Field("", description="The digest once more.")
 
 
-class ReportsQuery(Question):
+class ReportsQuery(RequestModel):
     """The parameters of a batch of reports."""
 
     request: str = Field(
@@ -111,20 +116,20 @@ class ReportsQuery(Question):
     epoch: Epoch = Field(0, description="Default 0.")
 
 
-class EpochState(Question):
+class EpochState(RequestModel):
     """The state to set."""
 
     state: State
 
 
-class TokensRequest(Question):
+class TokensRequest(RequestModel):
     """Tokens to issue."""
 
     epoch: Epoch = 0
-    count: int = Field(ge=1, le=MAX_ISSUED)
+    count: int = Field(ge=1, le=limits.TOKENS)
 
 
-class EpochQuery(Question):
+class EpochQuery(RequestModel):
     """An epoch to ask about."""
 
     epoch: Epoch | Literal["all"] | None = Field(
@@ -144,7 +149,7 @@ class EstimateQuery(EpochQuery):
     )
 
     @property
-    def crowd(self) -> bool:
+    def wants_posterior(self) -> bool:
         """Return whether a posterior is wanted, which a threshold implies."""
         return self.posterior or self.above is not None
 
@@ -152,21 +157,24 @@ class EstimateQuery(EpochQuery):
 class KeysBody(EstimateQuery):
     """Keys to estimate."""
 
-    keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    keys: list[Key] = Field(min_length=1, max_length=limits.KEYS)
 
 
 class KeysQuery(EstimateQuery):
     """A few keys to estimate; as text, even if they are numbers."""
 
-    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # the head of a request is limited
-        alias="key", min_length=1, max_length=20, description="A key; repeat it for more."
+    keys: list[Annotated[str, Field(max_length=limits.URL_KEY_LENGTH)]] = Field(
+        alias="key",
+        min_length=1,
+        max_length=limits.URL_KEYS,
+        description="A key; repeat it for more.",
     )
 
 
 class TopQuery(EstimateQuery):
     """A top list of all keys."""
 
-    count: int = Field(20, ge=1, le=MAX_KEYS)
+    count: int = Field(20, ge=1, le=limits.KEYS)
     control: Control = "family"
     false_rate: float = Field(0.05, ge=1e-9, le=0.5)
 
@@ -174,13 +182,13 @@ class TopQuery(EstimateQuery):
 class TopBody(TopQuery):
     """Candidates to choose a top list from; an open universe cannot be listed."""
 
-    candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    candidates: list[Key] = Field(min_length=1, max_length=limits.KEYS)
 
 
-class HistoryBody(Question):
+class HistoryBody(RequestModel):
     """Keys to follow over the epochs."""
 
-    keys: list[Key] = Field(min_length=1, max_length=MAX_HISTORY_KEYS)
+    keys: list[Key] = Field(min_length=1, max_length=limits.HISTORY_KEYS)
     level: Level = 0.95
 
 
@@ -191,33 +199,33 @@ class NoiseQuery(EpochQuery):
     keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
 
 
-def _answer(name: str, words: str, **fields: Any) -> type[BaseModel]:
+def _model(name: str, text: str, **fields: Any) -> type[BaseModel]:
     """Return a model of an answer with these fields; only the documentation uses it."""
     given: dict[str, Any] = {field: (kind, ...) for field, kind in fields.items()}
-    return create_model(name, __doc__=words, **given)
+    return create_model(name, __doc__=text, **given)
 
 
-Refusal = _answer(
+Refusal = _model(
     "Refusal",
     "Every error: a code for programs, words for people.",
     code=str,
     message=str,
     hint=str,
 )
-Alive = _answer("Alive", "The process is alive.", status=Literal["alive"])
+Alive = _model("Alive", "The process is alive.", status=Literal["alive"])
 Warnings = Annotated[list[str], Field(description="What an operator should fix.")]
-Ready = _answer("Ready", "Reports can be stored.", status=Literal["ready"], warnings=Warnings)
-Collections = _answer(
+Ready = _model("Ready", "Reports can be stored.", status=Literal["ready"], warnings=Warnings)
+Collections = _model(
     "Collections", "Every collection of the folder.", collections=list[CollectionStatus]
 )
-Sealed = _answer("Sealed", "How many reports were sealed just now.", sealed=int)
-Deleted = _answer("Deleted", "What was deleted.", deleted=str)
-Tokens = _answer("Tokens", "Single-use tokens, shown this once.", epoch=int, tokens=list[str])
+Sealed = _model("Sealed", "How many reports were sealed just now.", sealed=int)
+Deleted = _model("Deleted", "What was deleted.", deleted=str)
+Tokens = _model("Tokens", "Single-use tokens, shown this once.", epoch=int, tokens=list[str])
 Stored = Literal["counted", "replayed"]
-Counted = _answer(
+Counted = _model(
     "Counted", "A batch that is stored for good, or was already.", status=Stored, reports=int
 )
-Segments = _answer("Segments", "The sealed files of a collection.", segments=list[SegmentRow])
+Segments = _model("Segments", "The sealed files of a collection.", segments=list[SegmentRow])
 
 
 class Row(BaseModel):
@@ -257,7 +265,7 @@ class Population(BaseModel):
     notes: list[str]
 
 
-class About(BaseModel):
+class AnswerBase(BaseModel):
     """What every answer carries."""
 
     collection: str
@@ -277,19 +285,19 @@ class About(BaseModel):
     posterior: Population | None = Field(None, description="If requested.")
 
 
-class NoiseFloor(About):
+class NoiseFloor(AnswerBase):
     """What a key that nobody holds may show."""
 
     keys: int
 
 
-class Estimates(About):
+class Estimates(AnswerBase):
     """Estimates in the order of the keys asked."""
 
     estimates: list[Row]
 
 
-class Top(About):
+class Top(AnswerBase):
     """The largest means, and which of them stand out."""
 
     estimates: list[TopRow]
@@ -326,7 +334,7 @@ def new_collection(body: bytes) -> tuple[NewCollection, Plan]:
     try:
         plan = Plan.from_json(json.dumps(wanted.plan))
     except InvalidPlan as error:
-        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+        raise Problem(BAD_PLAN, str(error)[:MAX_SHOWN]) from None
     return wanted.model_copy(update={"plan": {}}), plan
 
 

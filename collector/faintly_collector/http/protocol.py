@@ -12,82 +12,75 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from faintly.wire.problems import BAD_REQUEST, BUSY, Problem
-from faintly_collector.http.middleware import Room, refusal
-
-HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
-BODY_BYTES = 2 << 30  # of a refused body, which is read before the connection is used again
-ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
-STALL_S = 60.0  # how often to check that an answer is being read
-STALL_BYTES = 1 << 20  # that must have been sent since; a slow line sends ten times as many
-TOLD = 64  # connections above the limit that get an answer saying so
-TELL_S = 1.0  # how long they have to read it
+from faintly_collector.http import limits
+from faintly_collector.http.middleware import Capacity, refusal
 
 
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, *given: Any, room: Room, **named: Any) -> None:
-        """Take uvicorn's own arguments, and the room that connections share."""
-        super().__init__(*given, **named)
-        self._room = room
-        self._timer: asyncio.TimerHandle | None = None  # runs until a request is complete
-        self._guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
-        self._deaf = False  # ignore all further input
+    def __init__(self, *args: Any, connections: Capacity, **kwargs: Any) -> None:
+        """Take uvicorn's own arguments, and the capacity that connections share."""
+        super().__init__(*args, **kwargs)
+        self._connections = connections
+        self._timer: asyncio.TimerHandle | None = None  # until a request is complete
+        self._stall_timer: asyncio.TimerHandle | None = None  # while an answer waits to be read
+        self._ignoring = False  # ignore all further input
         self._completed = False  # whether the latest bytes completed a request
-        self._unended = 0  # bytes since the headers ended or a part of a body arrived
-        self._body = 0  # bytes of the body so far
+        self._head_bytes = 0  # bytes since the headers ended or a part of a body arrived
+        self._body_bytes = 0  # bytes of the body so far
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, with a timeout."""
-        self._room.taken += 1
-        over = self._room.taken - self._room.most
+        self._connections.used += 1
+        over = self._connections.used - self._connections.limit
         # The wrapper has every method of a transport.
-        self.transport = cast(asyncio.Transport, Together(transport))
+        self.transport = cast(asyncio.Transport, CoalescingTransport(transport))
         if over <= 0:
             super().connection_made(self.transport)
-            self._set_timer(ARRIVE_S)
-        elif over <= TOLD:
+            self._set_timer(limits.ARRIVE_S)
+        elif over <= limits.REFUSED_CONNECTIONS:
             self._refuse(Problem(BUSY, "too many connections are open"))
         else:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers and free the room."""
-        self._room.taken -= 1
+        """Stop the timers and free the capacity."""
+        self._connections.used -= 1
         self._stop_timer()
-        if self._guard is not None:
-            self._guard.cancel()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; refuse headers that never end, and time out a request that stalls."""
-        while data and not self._deaf:
-            # In pieces: a single read may hold all of a head that is too large.
-            most = HEAD_BYTES - self._unended
-            if not most:
-                words = "the headers are too large"
-                self._refuse(Problem(BAD_REQUEST, words, "Send fewer of them."))
+        while data and not self._ignoring:
+            # In chunks: a single read may hold all of a head that is too large.
+            left = limits.HEAD_BYTES - self._head_bytes
+            if not left:
+                message = "the headers are too large"
+                self._refuse(Problem(BAD_REQUEST, message, "Send fewer of them."))
                 return
             if self.timeout_keep_alive_task is not None:
                 self.timeout_keep_alive_task.cancel()
                 self.timeout_keep_alive_task = None
             self._completed = False
-            self._unended += min(len(data), most)
+            self._head_bytes += min(len(data), left)
             try:
-                self.parser.feed_data(data[:most])
-                data = data[most:]
+                self.parser.feed_data(data[:left])
+                data = data[left:]
             except httptools.HttpParserUpgrade as upgrade:
-                data = self._plain_head() + data[upgrade.args[0] :]
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
             except httptools.HttpParserError:
                 self._refuse(Problem(BAD_REQUEST, "this is not HTTP", "Send HTTP/1.1."))
                 return
-            if self._body > BODY_BYTES:
-                self._deaf = True
+            if self._body_bytes > limits.REFUSED_BODY_BYTES:
+                self._ignoring = True
                 self.transport.close()
             elif self._timer is None and not self._completed:
-                self._set_timer(ARRIVE_S)
+                self._set_timer(limits.ARRIVE_S)
 
-    def _plain_head(self) -> bytes:
+    def _head_without_upgrade(self) -> bytes:
         """Return the head of a request for a protocol upgrade, without the upgrade.
 
         HTTP allows ignoring it, and some clients ask for HTTP/2 with every request. The parser
@@ -103,7 +96,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Stop counting bytes of the head, and start waiting for the rest of the request."""
-        self._unended, self._body, self._completed = 0, 0, False
+        self._head_bytes, self._body_bytes, self._completed = 0, 0, False
         if not self.parser.should_upgrade():
             super().on_headers_complete()
         elif self.parser.get_method() == b"CONNECT":
@@ -111,17 +104,17 @@ class Protocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Count a part of a body."""
-        self._unended = 0
-        self._body += len(body)
+        self._head_bytes = 0
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
         if self.parser.should_upgrade():  # the new parser will call this again
             return
-        self._unended, self._completed = 0, True
+        self._head_bytes, self._completed = 0, True
         self._stop_timer()
-        self._deaf = not self.parser.should_keep_alive()  # trailers after the body may say so
+        self._ignoring = not self.parser.should_keep_alive()  # trailers after the body may say so
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -132,21 +125,21 @@ class Protocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Start checking that the client reads the answer."""
         super().pause_writing()
-        self._watch()
+        self._check_progress()
 
     def resume_writing(self) -> None:
         """Stop checking: the client has read it."""
-        if self._guard is not None:
-            self._guard.cancel()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
         super().resume_writing()
 
-    def _watch(self, before: int | None = None) -> None:
+    def _check_progress(self, before: int | None = None) -> None:
         """Abort the connection if the client reads its answer too slowly."""
         left = self.transport.get_write_buffer_size()
-        if before is not None and left > before - STALL_BYTES:
+        if before is not None and left > before - limits.STALL_BYTES:
             self.transport.abort()
             return
-        self._guard = self.loop.call_later(STALL_S, self._watch, left)
+        self._stall_timer = self.loop.call_later(limits.STALL_S, self._check_progress, left)
 
     def _set_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self.transport.close)
@@ -158,14 +151,14 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer instead of uvicorn, and close soon: closing during input would reset it."""
-        self._deaf = True
+        self._ignoring = True
         self._stop_timer()
         cycle = self.cycle
         due = cycle is not None and not cycle.response_complete
         if due and (self.pipeline or not cycle.more_body):
             # Complete requests came before: answer those, and nothing else.
             cycle.keep_alive, cycle.disconnected = False, cycle.more_body
-            self._set_timer(ARRIVE_S)
+            self._set_timer(limits.ARRIVE_S)
             return
         super().connection_lost(ConnectionAbortedError())  # for uvicorn the connection ends here
         if not (due and cycle.response_started):
@@ -176,14 +169,14 @@ class Protocol(HttpToolsProtocol):
             self.transport.write(body)
         if self.transport.can_write_eof():  # not with TLS
             self.transport.write_eof()
-        self._set_timer(TELL_S)
+        self._set_timer(limits.REFUSAL_S)
 
 
-class Together:
+class CoalescingTransport:
     """The transport of a connection, which sends the head of an answer together with its body.
 
     uvicorn writes them separately. Each would be a packet, and cost a system call here and often
-    another one at the reader: an eighth of the total cost of a single report.
+    another one at the client: an eighth of the total cost of a single report.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -11,15 +11,15 @@ from pydantic import BaseModel
 
 from faintly.engine.documents import encode_json
 from faintly.wire.problems import INVALID, TOO_LARGE, Problem
-from faintly_collector.http import answers
+from faintly_collector.http import answers, limits
 from faintly_collector.http.access import Sessions
 from faintly_collector.http.metrics import Metrics
-from faintly_collector.http.models import JSON_HINT, MAX_NAME, Epoch, Refusal
+from faintly_collector.http.models import JSON_HINT, Epoch, Refusal
 from faintly_collector.http.readers import Readers
 from faintly_collector.storage.store import Store
 
-Answers = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
-WORDS = {
+Responses = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
+DESCRIPTIONS = {
     400: "The request cannot be read.",
     401: "A credential is missing or unknown.",
     403: "The credential's role, a token or the calling page does not allow this.",
@@ -35,16 +35,15 @@ WORDS = {
 }
 # FastAPI makes a field of each model, for each route: one adds the schema, the others refer to it.
 _SCHEMA = {"schema": {"$ref": f"#/components/schemas/{Refusal.__name__}"}}
-REFUSALS: Answers = {
-    status: {"description": words, "content": {answers.JSON: _SCHEMA}}
-    for status, words in WORDS.items()
+REFUSALS: Responses = {
+    status: {"description": text, "content": {answers.JSON: _SCHEMA}}
+    for status, text in DESCRIPTIONS.items()
 }
-REFUSALS[400] = {"description": WORDS[400], "model": Refusal}
-SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
+REFUSALS[400] = {"description": DESCRIPTIONS[400], "model": Refusal}
 OCTETS = "application/octet-stream"
 FOREVER = "public, max-age=31536000, immutable"  # for what is named by a hash of its content
-EVERY = "/v1/collections"
-ONE = EVERY + "/{digest}"
+COLLECTIONS = "/v1/collections"
+COLLECTION = COLLECTIONS + "/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential from `faintly credential add`.")
 
 
@@ -56,7 +55,7 @@ NameOrDigest = Annotated[
     str,
     Path(
         alias="digest",
-        max_length=MAX_NAME,
+        max_length=limits.NAME_LENGTH,
         description="The collection: the digest of its plan, or its name if no other has it.",
     ),
 ]
@@ -89,9 +88,9 @@ def check_json(request: Request) -> None:
 async def _short_body(request: Request) -> bytes:
     check_json(request)
     body = await request.body()
-    if len(body) > SHORT_BYTES:
-        words = f"a body has at most {SHORT_BYTES:,} bytes here"
-        raise Problem(TOO_LARGE, words, "Send the few fields that /docs names.")
+    if len(body) > limits.SHORT_BYTES:
+        message = f"a body has at most {limits.SHORT_BYTES:,} bytes here"
+        raise Problem(TOO_LARGE, message, "Send the few fields that /docs names.")
     return body
 
 
@@ -106,11 +105,11 @@ def _check_query(request: Request) -> None:
         raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
     models = request.scope["route"].dependant.query_params  # one or none
     fields = [each.field_info.annotation.model_fields.items() for each in models]
-    taken = [each.alias or name for name, each in itertools.chain(*fields)]
-    if not set(given) <= set(taken):
-        words = "query: it has a parameter that is not known here"
-        hint = f"This address takes {', '.join(taken) or 'no parameters'}."
-        raise Problem(INVALID, words, hint)
+    known = [each.alias or name for name, each in itertools.chain(*fields)]
+    if not set(given) <= set(known):
+        message = "query: it has a parameter that is not known here"
+        hint = f"This address takes {', '.join(known) or 'no parameters'}."
+        raise Problem(INVALID, message, hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +120,7 @@ class Routes:
     service: Service
     tag: str
     role: str | None  # None: no credential is needed
-    place: str = ""  # how addresses begin
+    prefix: str = ""  # how addresses begin
 
     def __call__(
         self,
@@ -130,7 +129,7 @@ class Routes:
         model: Any = None,
         *,
         body: type[BaseModel] | None = None,
-        responses: Answers | None = None,
+        responses: Responses | None = None,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return a decorator that adds a route: its method and path, and what it does.
@@ -140,12 +139,12 @@ class Routes:
         """
         method, path = address.split()
         if self.role is not None:
-            options["dependencies"] = [Depends(self._check)]
+            options["dependencies"] = [Depends(self._check_access)]
         if body is not None:
             content = {answers.JSON: {"schema": body.model_json_schema()}}
             options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
         return self.app.api_route(
-            self.place + path.removesuffix("/"),
+            self.prefix + path.removesuffix("/"),
             methods=[method],
             tags=[self.tag],
             summary=summary,
@@ -154,7 +153,7 @@ class Routes:
             **options,
         )
 
-    async def _check(
+    async def _check_access(
         self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> None:
         self.service.sessions.check(request, str(self.role))

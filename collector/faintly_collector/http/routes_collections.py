@@ -12,29 +12,28 @@ from typing import IO, Annotated, Any
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 
 from faintly.core import Plan
 from faintly.wire.problems import BAD_REQUEST, BUSY, Problem
-from faintly_collector.http import answers, models, routes
+from faintly_collector.http import answers, limits, models, routes
 from faintly_collector.http.models import new_collection
 from faintly_collector.http.readers import Readers
-from faintly_collector.http.routes import FOREVER, OCTETS, Answers, Digest, Service, json_reply
-from faintly_collector.storage.collection import CollectionStatus, status_of
+from faintly_collector.http.routes import FOREVER, OCTETS, Digest, Responses, Service, json_reply
+from faintly_collector.storage.collection import OPEN, CollectionStatus, status_of
 from faintly_collector.storage.store import Store
 
 TAG = "collections"
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
-PLAN: Answers = {
+CREATED: Responses = {201: {"model": CollectionStatus, "description": "It is new."}}
+PLAN: Responses = {
     200: {
         "description": "The canonical JSON that the digest is taken of.",
         "content": {"application/json": {"schema": {"type": "object"}}},
     },
     304: {"description": "The client already has it."},
 }
-NEEDED = "The single-use token, where the collection needs one."
-Token = Annotated[str | None, Header(alias="Faintly-Token", description=NEEDED)]
+SINGLE_USE = "The single-use token, where the collection needs one."
+Token = Annotated[str | None, Header(alias="Faintly-Token", description=SINGLE_USE)]
 BATCH = {  # not a parameter: FastAPI would read it before it checks the credential
     "requestBody": {
         "required": True,
@@ -42,15 +41,15 @@ BATCH = {  # not a parameter: FastAPI would read it before it checks the credent
         "description": "One batch as the client encodes it; any content type will do.",
     }
 }
-SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
+SAME: Responses = {304: {"description": "Nothing changed since the answer with this ETag."}}
 TABLE = SAME | {200: {"content": {answers.ARROW: BINARY, answers.PARQUET: BINARY}}}
-SKETCH: Answers = {
+SKETCH: Responses = {
     200: {
         "description": "A sketch file, as faintly query and faintly merge read it.",
         "content": {OCTETS: BINARY},
     }
 }
-TABULAR = (  # address, name, words, model and responses
+ANSWERS = (  # address, name, summary, model and responses
     ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
     ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
     ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
@@ -59,9 +58,7 @@ TABULAR = (  # address, name, words, model and responses
     ("GET /noise-floor", "noise_floor", "What an absent key may show", models.NoiseFloor, SAME),
 )
 Endpoint = Callable[..., Awaitable[Response]]
-Known = Annotated[str | None, Header(alias="if-none-match")]
-PIECE = 1 << 20  # bytes of a file read at a time
-DOWNLOADS = 16  # sketches downloaded at a time: each takes up its size on the disk
+IfNoneMatch = Annotated[str | None, Header(alias="if-none-match")]
 
 
 def _status(store: Store, digest: str) -> Response:
@@ -70,7 +67,8 @@ def _status(store: Store, digest: str) -> Response:
 
 def collection_routes(app: FastAPI, service: Service) -> None:
     """Add the routes of collections."""
-    store, every = service.store, partial(routes.Routes, app, service, TAG, place=routes.EVERY)
+    store = service.store
+    every = partial(routes.Routes, app, service, TAG, prefix=routes.COLLECTIONS)
     read, admin, submit = map(every, ("read", "admin", "submit"))
 
     @read("GET /", "List the collections", models.Collections)
@@ -78,13 +76,13 @@ def collection_routes(app: FastAPI, service: Service) -> None:
         rows = [status_of(each) for each in list(store.registry.collections.values())]
         return json_reply({"collections": [asdict(each) for each in rows]})
 
-    words = "Create a collection, or find it again"
+    summary = "Create a collection, or find it again"
 
-    @admin("POST /", words, CollectionStatus, body=models.NewCollection, responses=CREATED)
+    @admin("POST /", summary, CollectionStatus, body=models.NewCollection, responses=CREATED)
     async def create_collection(request: Request) -> Response:
         routes.check_json(request)
         body = await request.body()
-        if len(body) <= routes.SHORT_BYTES:
+        if len(body) <= limits.SHORT_BYTES:
             parsed = new_collection(body)
         else:  # A plan with names may be long. A reader parses it, to keep this process free.
             parsed = await service.readers.ask(request, "collections", "", body)
@@ -93,7 +91,7 @@ def collection_routes(app: FastAPI, service: Service) -> None:
     def create(wanted: models.NewCollection, plan: Plan) -> Response:
         known = plan.digest in store.registry.collections
         settings = wanted.model_dump(exclude={"plan", "epochs"})
-        made = store.registry.create(plan, epochs=wanted.opened, **settings)
+        made = store.registry.create(plan, epochs=wanted.initial_epochs, **settings)
         return json_reply(asdict(status_of(made)), 200 if known else 201)
 
     @read("GET /{digest}", "Look at a collection", CollectionStatus)
@@ -121,7 +119,7 @@ def collection_routes(app: FastAPI, service: Service) -> None:
 
 def part_routes(app: FastAPI, service: Service) -> None:
     """Add the routes of a collection's parts: plan, epochs, tokens, sealed files."""
-    store, one = service.store, partial(routes.Routes, app, service, TAG, place=routes.ONE)
+    store, one = service.store, partial(routes.Routes, app, service, TAG, prefix=routes.COLLECTION)
     read, admin, anybody = map(one, ("read", "admin", "plan"))
 
     @anybody("GET /plan", "Fetch the plan", responses=PLAN)
@@ -144,8 +142,10 @@ def part_routes(app: FastAPI, service: Service) -> None:
     @admin("PUT /epochs/{epoch}", "Open or close an epoch", CollectionStatus, body=state)
     def set_epoch(digest: Digest, epoch: routes.EpochPath, body: routes.ShortBody) -> Response:
         wanted = models.parse(state, body)
-        change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
-        change(bytes.fromhex(digest), epoch)
+        if wanted.state == OPEN:
+            store.registry.open_epoch(bytes.fromhex(digest), epoch)
+        else:
+            store.close_epoch(store.registry.epoch(bytes.fromhex(digest), epoch))
         return _status(store, digest)
 
     @admin("POST /tokens", "Issue single-use tokens", models.Tokens, body=models.TokensRequest)
@@ -166,57 +166,52 @@ def part_routes(app: FastAPI, service: Service) -> None:
 
 def answer_routes(app: FastAPI, service: Service) -> None:
     """Add the routes of answers."""
-    read = routes.Routes(app, service, "answers", "read", routes.ONE)
+    read = routes.Routes(app, service, "answers", "read", routes.COLLECTION)
     readers, downloads = service.readers, weakref.WeakSet[IO[bytes]]()
-    for address, name, words, model, responses in TABULAR:
+    for address, name, summary, model, responses in ANSWERS:
         options: dict[str, Any] = {"name": name, "responses": responses}
-        asked = answers.KINDS[address]
+        query = answers.QUERY_MODELS[address]
         if address.startswith("GET"):
-            read(address, words, model, **options)(_queried(readers, address, asked))
+            read(address, summary, model, **options)(_get_endpoint(readers, address, query))
         else:
-            read(address, words, model, body=asked, **options)(_posted(readers, address))
+            read(address, summary, model, body=query, **options)(_post_endpoint(readers, address))
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(
         digest: Digest, request: Request, query: Annotated[models.EpochQuery, Query()]
     ) -> Response:
-        path = await readers.ask(request, "GET /sketch", digest, _body(query))
+        path = await readers.ask(request, "GET /sketch", digest, query.to_json())
         file = path.open("rb")
         path.unlink()  # it takes up disk space until it is closed
-        if sum(not each.closed for each in downloads) >= DOWNLOADS:
+        if sum(not each.closed for each in downloads) >= limits.DOWNLOADS:
             raise Problem(BUSY, "too many sketches are being downloaded")
         downloads.add(file)
         headers = {"content-length": str(file.seek(0, 2))}
-        return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
+        return StreamingResponse(read_chunks(file), media_type=OCTETS, headers=headers)
 
 
-def _queried(readers: Readers, kind: str, model: Any) -> Endpoint:
+def _get_endpoint(readers: Readers, kind: str, model: Any) -> Endpoint:
     """Return an endpoint that takes its query from the address."""
 
     async def answer(
-        digest: Digest, request: Request, query: Annotated[model, Query()], _: Known = None
+        digest: Digest, request: Request, query: Annotated[model, Query()], _: IfNoneMatch = None
     ) -> Response:
-        return _reply(await readers.ask(request, kind, digest, _body(query)))
+        return _reply(await readers.ask(request, kind, digest, query.to_json()))
 
     return answer
 
 
-def _posted(readers: Readers, kind: str) -> Endpoint:
+def _post_endpoint(readers: Readers, kind: str) -> Endpoint:
     """Return an endpoint that takes its query from the body."""
 
-    async def answer(digest: Digest, request: Request, _: Known = None) -> Response:
+    async def answer(digest: Digest, request: Request, _: IfNoneMatch = None) -> Response:
         routes.check_json(request)
         return _reply(await readers.ask(request, kind, digest, await request.body()))
 
     return answer
 
 
-def _body(query: BaseModel) -> bytes:
-    """Return the query in an address as readers take it."""
-    return query.model_dump_json(by_alias=True).encode()
-
-
-def _reply(made: answers.Response) -> Response:
+def _reply(made: answers.EncodedAnswer) -> Response:
     """Return an answer with its ETag, or 304 where the client already has it."""
     headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
     if made.body is None:
@@ -224,8 +219,9 @@ def _reply(made: answers.Response) -> Response:
     return Response(memoryview(made.body), media_type=made.media, headers=headers)
 
 
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield a file in chunks, and close it."""
     with file:
         file.seek(0)
-        while piece := file.read(PIECE):
-            yield piece
+        while chunk := file.read(limits.DOWNLOAD_CHUNK_BYTES):
+            yield chunk

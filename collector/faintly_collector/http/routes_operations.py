@@ -18,15 +18,15 @@ from faintly.wire.problems import CANNOT_STORE, STOPPING, Problem
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER
 from faintly_collector.http import models
 from faintly_collector.http.middleware import REPORTS
-from faintly_collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
-from faintly_collector.storage.collection import CLOSED, OPEN, Collection, State, UniverseKind
+from faintly_collector.http.routes import COLLECTION, Digest, Responses, Routes, Service, json_reply
+from faintly_collector.storage.collection import Collection, State, UniverseKind
 from faintly_collector.storage.store import Store
 
 PROBE = bytes(4096)  # written to test whether the folder is writable
 LONG_PROBE = bytes(1 << 20)  # written and synced once a commit has failed
 FAILED_S = 10.0  # how long a failed commit outweighs a probe
 TEXT = "text/plain; version=0.0.4"
-PAGE: Answers = {
+PAGE: Responses = {
     200: {
         "description": "Metrics for Prometheus.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
@@ -136,7 +136,7 @@ def operation_routes(app: FastAPI, service: Service) -> None:
             }
         )
 
-    @plan(f"GET {ONE}/anatomy", "What leaves a device, byte by byte", Anatomy)
+    @plan(f"GET {COLLECTION}/anatomy", "What leaves a device, byte by byte", Anatomy)
     def anatomy(digest: Digest) -> Response:
         mechanism = store.registry.collection(bytes.fromhex(digest)).mechanism
         promise, layout = mechanism.guarantee(), mechanism.layout
@@ -167,11 +167,11 @@ def check_ready(store: Store) -> None:
     """
     if store.stopping:
         raise Problem(STOPPING)
-    limits = store.limits
-    registry, inbox = store.registry, store.inbox
-    if registry.pending_bytes >= limits.inbox_bytes or inbox.waiting >= limits.waiting:
-        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait")
-    failed_at = inbox.failed_at
+    try:
+        store.check_capacity()
+    except Problem:
+        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait") from None
+    failed_at = store.inbox.failed_at
     if failed_at is not None and time.monotonic() - failed_at < FAILED_S:
         raise Problem(CANNOT_STORE, "the last reports could not be stored")
     try:
@@ -202,7 +202,7 @@ def _fields(layout: Layout) -> list[dict[str, int]]:
 
 
 @lru_cache(maxsize=1024)
-def _promise(collection: Collection) -> str:
+def _short_guarantee(collection: Collection) -> str:
     """Return the guarantee in one sentence; its exact logarithms are the slow part here."""
     return collection.mechanism.guarantee().short()
 
@@ -212,8 +212,8 @@ def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
     return {
         "digest": collection.digest.hex(),
         "name": collection.name,
-        "state": CLOSED if collection.closed else OPEN,
-        "guarantee": _promise(collection),
+        "state": collection.state,
+        "guarantee": _short_guarantee(collection),
         "universe": collection.plan.universe.kind,
         "keys": collection.plan.universe.size,
         "values": collection.plan.values,
@@ -230,7 +230,7 @@ def _health(service: Service, rows: list[Collection]) -> dict[str, Any]:
     refusals: Counter[str] = Counter()
     for each in rows:
         refusals.update(each.arrivals.refusals.copy())
-    other = service.metrics.refused(REPORTS) - refusals.total()
+    other = service.metrics.refusals(REPORTS) - refusals.total()
     return {
         "reports": counters.reports,
         "commits": counters.commits,
@@ -242,5 +242,5 @@ def _health(service: Service, rows: list[Collection]) -> dict[str, Any]:
         "pending_bytes": registry.pending_bytes,
         "disk_free": disk.free,
         "disk_total": disk.total,
-        "waits": service.metrics.waits(REPORTS),
+        "waits": service.metrics.durations(REPORTS),
     }

@@ -1,8 +1,7 @@
 """Pages for people, outside the documented interface; they load nothing from other servers.
 
-`/` is the page of the collector, with sign-in. All its addresses are relative, so a proxy may serve
-it under any path. /docs renders /openapi.json. /demo, off by default, serves the files of one
-folder, which are read at the start.
+`/` is the collector's page, with sign-in. Its addresses are relative, so a proxy may serve it under
+any path. /docs renders /openapi.json. /demo, off by default, serves the files of one folder.
 """
 
 import base64
@@ -17,8 +16,9 @@ from pydantic import Field
 
 from faintly.errors import InvalidInput
 from faintly.wire.problems import NOT_ALLOWED, NOT_FOUND, Problem
-from faintly_collector.http.access import COOKIE, LIFE_S, same_origin
-from faintly_collector.http.models import Question, parse
+from faintly_collector.http import limits
+from faintly_collector.http.access import COOKIE, same_origin
+from faintly_collector.http.models import RequestModel, parse
 from faintly_collector.http.routes import FOREVER, Service, ShortBody, json_reply
 
 FOLDER = Path(__file__).parents[1] / "page"
@@ -28,10 +28,10 @@ MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
-class SignIn(Question):
+class SignIn(RequestModel):
     """A sign-in."""
 
-    credential: str = Field(min_length=1, max_length=1000)
+    credential: str = Field(min_length=1, max_length=limits.CREDENTIAL_LENGTH)
 
 
 def _headers(
@@ -112,10 +112,10 @@ def page_routes(app: FastAPI, service: Service) -> None:
     async def show_file(name: str, request: Request) -> Response:
         if name not in files:
             raise Problem(NOT_FOUND, "the page has no such file", "Reload the page.")
-        headers, kept = {**common, "cache-control": FOREVER, "vary": "accept-encoding"}, files
+        headers, chosen = {**common, "cache-control": FOREVER, "vary": "accept-encoding"}, files
         if "gzip" in request.headers.get("accept-encoding", ""):
-            kept, headers["content-encoding"] = short, "gzip"
-        return Response(kept[name], media_type=MEDIA[Path(name).suffix], headers=headers)
+            chosen, headers["content-encoding"] = short, "gzip"
+        return Response(chosen[name], media_type=MEDIA[Path(name).suffix], headers=headers)
 
     @app.get("/session", include_in_schema=False)
     async def show_session(request: Request) -> Response:
@@ -125,7 +125,7 @@ def page_routes(app: FastAPI, service: Service) -> None:
     async def sign_in(request: Request, body: ShortBody) -> Response:
         secret = parse(SignIn, body).credential.strip()
         _check_own(request)
-        return _cookie(request, "read", sessions.open(secret), int(LIFE_S))
+        return _cookie(request, "read", sessions.open(secret), int(limits.SESSION_S))
 
     @app.delete("/session", include_in_schema=False)
     async def sign_out(request: Request) -> Response:

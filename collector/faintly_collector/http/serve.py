@@ -15,18 +15,14 @@ import pyarrow.parquet  # noqa: F401 - sealing imports it late, which takes a fi
 import uvicorn
 
 from faintly.errors import InvalidInput
-from faintly_collector.http import logs
+from faintly_collector.http import limits, logs
 from faintly_collector.http.app import build
-from faintly_collector.http.middleware import Room
+from faintly_collector.http.middleware import Capacity
 from faintly_collector.http.protocol import Protocol
 from faintly_collector.http.settings import Settings
 from faintly_collector.storage.store import Store
 
-DRAIN_S = 30  # how long open requests may take once the collector is stopping
-KEEP_ALIVE_S = 20
-BACKLOG = 2048
-OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
-GARBAGE = 50_000  # objects between collections: they would keep scanning requests that wait
+GC_THRESHOLD = 50_000  # objects between collections: they would keep scanning requests that wait
 SWITCH_S = 0.0005  # a commit retakes the interpreter about eight times, and must not wait long
 
 
@@ -75,7 +71,7 @@ def _run(
     collector = build(store, settings)
     config = uvicorn.Config(
         collector.middleware,
-        http=cast(Any, partial(Protocol, room=Room(allow_files(settings.connections)))),
+        http=cast(Any, partial(Protocol, connections=Capacity(allow_files(settings.connections)))),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -83,9 +79,9 @@ def _run(
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=DRAIN_S,
+        backlog=limits.BACKLOG,
+        timeout_keep_alive=limits.KEEP_ALIVE_S,
+        timeout_graceful_shutdown=limits.DRAIN_S,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
@@ -100,7 +96,7 @@ def _run(
     # Objects created so far are permanent; scanning them repeatedly would delay requests.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE)
+    gc.set_threshold(GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_S)
     # uvicorn raises the signal again at the end, which must not kill us before sealing.
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -115,11 +111,11 @@ def _run(
 def allow_files(wanted: int) -> int:
     """Raise the limit on open files as needed, and return how many connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = wanted + OWN_FILES
+    need = wanted + limits.OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < need:
         soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(1, soft - OWN_FILES)
+        return max(1, soft - limits.OWN_FILES)
     return wanted
 
 
@@ -140,7 +136,7 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket, or raise `InvalidInput` with the reason."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=limits.BACKLOG)
     except OSError as error:
         advice = "choose another --host, or --port, where 0 is any"
         raise InvalidInput(

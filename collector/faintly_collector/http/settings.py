@@ -19,25 +19,25 @@ from pydantic import (
 )
 
 from faintly.errors import InvalidInput
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 
 PORT = 8790
 VARIABLES = "FAINTLY_SERVE_"  # prefix of their names
-DEFAULTS = Limits()
-USUAL = {"http": ":80", "https": ":443"}  # ports that browsers omit from an origin
+DEFAULTS = StoreLimits()
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}  # ports that browsers omit from an origin
 ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
-def _origin(text: str) -> str:
+def _parse_origin(text: str) -> str:
     """Return an origin as browsers send it: origins are compared byte by byte."""
     origin = text.lower()
     scheme, _, address = origin.partition("://")
-    if scheme not in USUAL or not ADDRESS.fullmatch(address):
+    if scheme not in DEFAULT_PORTS or not ADDRESS.fullmatch(address):
         raise ValueError(f"{text!r} is not an origin; write https://example.org")
-    return origin.removesuffix(USUAL[scheme])
+    return origin.removesuffix(DEFAULT_PORTS[scheme])
 
 
-Origin = Annotated[str, AfterValidator(_origin)]
+Origin = Annotated[str, AfterValidator(_parse_origin)]
 
 
 class Settings(BaseModel):
@@ -66,7 +66,7 @@ class Settings(BaseModel):
 
     @field_validator("cors", mode="before")
     @classmethod
-    def _split(cls, value: object) -> object:
+    def _split_commas(cls, value: object) -> object:
         """Split the value of a variable at its commas."""
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -79,9 +79,9 @@ class Settings(BaseModel):
         return self
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> StoreLimits:
         """Return the limits of the store."""
-        return Limits(**self.model_dump(include={each.name for each in fields(Limits)}))
+        return StoreLimits(**self.model_dump(include={each.name for each in fields(StoreLimits)}))
 
     @property
     def loopback(self) -> bool:

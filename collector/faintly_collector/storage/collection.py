@@ -19,12 +19,12 @@ OPEN: Final = "open"
 CLOSED: Final = "closed"
 TIMED: Final = "timed"  # opened by the clock, which also closes it
 CLOSING: Final = "closing"  # closed in the database; its request ids are not deleted yet
-State = Literal["open", "closed"]  # what others are told
+State = Literal["open", "closed"]  # as statuses show it
 Retention = Literal["keep", "drop"]
 UniverseKind = Literal["indexed", "named", "open"]
 HOURS = 48  # for which arrivals are kept, in memory only
 TOLERATED_S = 10.0  # corrections of the clock up to this total are not a jump
-EARLY = 1  # epochs ahead of the current one that take reports: senders' clocks differ
+EPOCHS_AHEAD = 1  # epochs ahead of the current one that take reports: senders' clocks differ
 log = logging.getLogger("faintly.collector")
 
 
@@ -39,7 +39,7 @@ class Epoch:
     late_s: float = 0.0  # how long earlier processes ran after the clock had ended it
     past_since: float | None = None  # when this process noticed its end, on the monotonic clock
     pending: int = 0  # reports in the inbox
-    since: float = 0.0  # when the oldest of them arrived, on the monotonic clock
+    pending_since: float = 0.0  # when the oldest of them arrived, on the monotonic clock
     sealed: int = 0  # reports counted in the sketch
     last: int = 0  # number of the last segment or sketch
     segments: int = 0
@@ -47,7 +47,7 @@ class Epoch:
     lock: threading.RLock = field(default_factory=threading.RLock)  # held while it is sealed
 
     @property
-    def takes(self) -> bool:
+    def is_open(self) -> bool:
         """Return whether it takes reports."""
         return self.state in {OPEN, TIMED}
 
@@ -68,12 +68,12 @@ class Arrivals:
     refusals: Counter[str] = field(default_factory=Counter)  # by code
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def refuse(self, code: str) -> None:
+    def count_refusal(self, code: str) -> None:
         """Count a refused request; any thread may call this."""
         with self._lock:
             self.refusals[code] += 1
 
-    def count(self, requests: int, reports: int, minute: int) -> None:
+    def count_stored(self, requests: int, reports: int, minute: int) -> None:
         """Count what was stored; only the committing thread calls this."""
         self.requests += requests
         self.reports += reports
@@ -111,6 +111,11 @@ class Collection:
         self.record_bytes = self.mechanism.layout.record_bytes
 
     @property
+    def state(self) -> State:
+        """Return whether it is open."""
+        return CLOSED if self.closed else OPEN
+
+    @property
     def digest(self) -> bytes:
         """Return the 16 bytes that name the plan."""
         return self.plan.digest
@@ -129,9 +134,8 @@ class Collection:
 class Clock:
     """The time of day, which epochs follow, and a clock that does not jump.
 
-    After a jump, a collector cannot know which of the two is right. So the epochs of both times
-    take reports, and an epoch is past only if it is past for both. After a restart only the time
-    of day counts.
+    After a jump, nobody can know which is right: the epochs of both times take reports, and an
+    epoch is past only if it is past for both. After a restart only the time of day counts.
     """
 
     def __init__(self) -> None:
@@ -147,14 +151,14 @@ class Clock:
         now, steady = self.times()
         return now - steady if abs(now - steady) > TOLERATED_S else 0.0
 
-    def opens(self, collection: Collection, number: int) -> bool:
+    def allows(self, collection: Collection, number: int) -> bool:
         """Return whether a report may open an epoch: it is current, next, or in its grace."""
         if collection.period_s is None or collection.grace_s is None or number < 0:
             return False
         period_s = collection.period_s
         earliest, latest = sorted(self.times())
         ends = (number + 1) * period_s
-        return earliest < ends + collection.grace_s and number <= latest // period_s + EARLY
+        return earliest < ends + collection.grace_s and number <= latest // period_s + EPOCHS_AHEAD
 
     def is_past(self, epoch: Epoch) -> bool:
         """Return whether the clock opened an epoch and has since ended it."""
@@ -164,8 +168,8 @@ class Clock:
         return (epoch.number + 1) * period_s <= min(self.times())
 
 
-def _about(words: str, **options: Any) -> Any:
-    return field(metadata={"description": words}, **options)
+def _doc(text: str, **options: Any) -> Any:
+    return field(metadata={"description": text}, **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +178,8 @@ class EpochStatus:
 
     epoch: int
     state: State
-    reports: int = _about("Counted: sealed, and part of every answer.")
-    pending: int = _about("Stored, and not part of answers until sealed.")
+    reports: int = _doc("Counted: sealed, and part of every answer.")
+    pending: int = _doc("Stored, and not part of answers until sealed.")
     segments: int
     bytes: int
 
@@ -190,11 +194,11 @@ class CollectionStatus:
     retention: Retention
     tokens: bool
     period_s: float | None
-    grace_s: float | None = _about("How long an epoch takes reports after the clock has ended it.")
+    grace_s: float | None = _doc("How long an epoch takes reports after the clock has ended it.")
     mechanism: str
     universe: UniverseKind
     protects: str
-    guarantee: str = _about("What a report promises, in words.")
+    guarantee: str = _doc("What a report promises, in words.")
     record_bytes: int
     reports: int
     pending: int
@@ -207,7 +211,7 @@ def status_of(collection: Collection) -> CollectionStatus:
     rows = [
         EpochStatus(
             epoch=number,
-            state=OPEN if epoch.takes else CLOSED,
+            state=OPEN if epoch.is_open else CLOSED,
             reports=epoch.sealed,
             pending=epoch.pending,
             segments=epoch.segments,
@@ -219,7 +223,7 @@ def status_of(collection: Collection) -> CollectionStatus:
     return CollectionStatus(
         digest=collection.digest.hex(),
         name=collection.name,
-        state=CLOSED if collection.closed else OPEN,
+        state=collection.state,
         retention=collection.retention,
         tokens=collection.tokens,
         period_s=collection.period_s,
@@ -236,27 +240,27 @@ def status_of(collection: Collection) -> CollectionStatus:
     )
 
 
-_total = partial(_about, default=0)
+_counter = partial(_doc, default=0)
 
 
 @dataclass(slots=True)
 class Counters:
     """Totals since the store was opened, as metrics describe them; none is about one sender."""
 
-    commits: int = _total("Transactions that stored reports.")
-    submissions: int = _total("Requests counted.")
-    reports: int = _total("Reports counted.")
-    replays: int = _total("Requests that had been counted before.")
-    refused: int = _total("Requests refused at their commit.")
-    failed_commits: int = _total("Transactions that failed.")
-    seals: int = _total("Seals.")
-    sealed_reports: int = _total("Reports sealed.")
-    seal_seconds: float = _total("Seconds spent sealing.")
-    failed_seals: int = _total("Seals that failed.")
+    commits: int = _counter("Transactions that stored reports.")
+    submissions: int = _counter("Requests counted.")
+    reports: int = _counter("Reports counted.")
+    replays: int = _counter("Requests that had been counted before.")
+    refused: int = _counter("Requests refused at their commit.")
+    failed_commits: int = _counter("Transactions that failed.")
+    seals: int = _counter("Seals.")
+    sealed_reports: int = _counter("Reports sealed.")
+    seal_seconds: float = _counter("Seconds spent sealing.")
+    failed_seals: int = _counter("Seals that failed.")
     last_seal: int | None = None  # its minute, in seconds since 1970
     last_failure: str = ""
 
-    def failed(self, what: str, error: Exception) -> None:
+    def record_failure(self, what: str, error: Exception) -> None:
         """Record a failure, and log it unless it repeats the last one."""
         text = f"{what}: {type(error).__name__}: {error}"
         if text != self.last_failure:

@@ -11,16 +11,14 @@ import secrets
 
 from faintly.errors import InvalidInput
 from faintly.wire.problems import CONFLICT, NOT_FOUND, Problem
-from faintly_collector.storage.database import NAME_BYTES, Database, split_names
+from faintly_collector.storage.database import ID_BYTES, Database, split_ids
 
 ROLES = ("submit", "read", "admin")
 SECRET_BYTES = 32
 MAX_LABEL = 100
 TOKEN_BYTES = 16
-MAX_ISSUED = 10_000  # tokens per call
 ADD_TOKENS = (
-    f"{split_names(NAME_BYTES)} INSERT INTO tokens "
-    f"SELECT ?1, substr(?2, i, {NAME_BYTES}), 0 FROM at"
+    f"{split_ids(ID_BYTES)} INSERT INTO tokens SELECT ?1, substr(?2, i, {ID_BYTES}), 0 FROM at"
 )
 
 
@@ -80,4 +78,4 @@ def hash_of(secret: str) -> bytes:
 
 def token_hash(token: bytes) -> bytes:
     """Return the hash of a token that is stored."""
-    return hashlib.blake2b(token, digest_size=NAME_BYTES, person=b"faintly token").digest()
+    return hashlib.blake2b(token, digest_size=ID_BYTES, person=b"faintly token").digest()

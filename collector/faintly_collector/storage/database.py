@@ -17,18 +17,25 @@ from faintly.errors import InvalidInput
 from faintly.wire.problems import CANNOT_STORE, Problem
 from faintly_collector.storage.disk import RESTORE, damaged
 
-NAME = "collector.sqlite"
-COUNT = "collector.count"  # how many requests were acknowledged
+DATABASE_FILE = "collector.sqlite"
+COUNT_FILE = "collector.count"  # how many requests were acknowledged
 VERSION = 3
 BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
 # Error codes that blame the file, such as a missing page or table; other ones come from the disk or
 # from another process. Text that is not UTF-8 has no code.
-DAMAGE = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-NAMES = ("requests", "tokens")  # tables whose rows are kept only while an epoch is open
-NAME_BYTES = 16  # of a request id, and of the hash of a token
-PURGED_ROWS = 20_000  # rows deleted per transaction, which takes about ten milliseconds
+DAMAGE_CODES = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+ID_TABLES = ("requests", "tokens")  # whose rows are kept only while an epoch is open
+ID_BYTES = 16  # of a request id, and of the hash of a token
+PURGE_ROWS = 20_000  # rows deleted per transaction, which takes about ten milliseconds
+SETTINGS = (  # of a connection
+    "synchronous = FULL",
+    "secure_delete = ON",  # overwrite deleted reports and request ids with zeros
+    "wal_autocheckpoint = 0",  # maintenance makes checkpoints: commits must not pause
+    f"journal_size_limit = {2**27}",
+    f"cache_size = -{2**15}",
+)
 
-# Tables of 16-byte names are clustered by epoch, then by name: they do not reveal the order of
+# Tables of 16-byte ids are clustered by epoch, then by id: they do not reveal the order of
 # arrival, and an epoch is deleted as one range. File names contain the id of their collection, so
 # ids are never reused.
 SCHEMA = f"""
@@ -68,26 +75,25 @@ class Database(AbstractContextManager["Database"]):
 
     def __init__(self, folder: Path) -> None:
         """Open the file of a folder, or create it; SQLite recovers from a crash by itself."""
-        self.path = folder / NAME
-        # An existing file is not touched: closing it would release the locks that this process
-        # holds on it.
+        self.path = folder / DATABASE_FILE
+        # An existing file is not touched: closing it would release this process's locks on it.
         if not self.path.exists():
             self.path.touch(0o600)  # SQLite gives its other files the permissions of this one
-        self._frozen = frozen_since(self.path)
+        self._immutable_since = immutable_since(self.path)
         # Callers that also change memory hold the write lock until both agree.
         self.write_lock, self._read_lock = threading.RLock(), threading.Lock()
-        with _translated(self.path, opening=True), ExitStack() as opened:
-            self._writer = self._connect(opened)
-            version = self._writer.execute("PRAGMA user_version").fetchone()[0]
+        with _translate_errors(self.path, opening=True), ExitStack() as opened:
+            self.writer = self._connect(opened)
+            version = self.writer.execute("PRAGMA user_version").fetchone()[0]
             if version not in {0, VERSION}:
                 what = f"has version {version}, and this program knows {VERSION}"
                 raise damaged(self.path, what, "use the program that wrote it")
-            self._writer.execute("PRAGMA journal_mode = WAL")
+            self.writer.execute("PRAGMA journal_mode = WAL")
             if version == 0:
-                self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            self._reader = self._connect(opened)
-            self._checkpointer = self._connect(opened, wait_s=0.0)  # it retries at the next tick
-            self._opened = opened.pop_all()
+                self.writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
+            self.reader = self._connect(opened)
+            self.checkpointer = self._connect(opened, wait_s=0.0)  # it retries at the next tick
+            self._resources = opened.pop_all()
 
     def _connect(self, opened: ExitStack, wait_s: float = BUSY_S) -> sqlite3.Connection:
         """Return a connection, which `opened` closes; the file may be on read-only media.
@@ -96,25 +102,20 @@ class Database(AbstractContextManager["Database"]):
         immutable. In a read-only folder without a log it is: every process that has the file open
         keeps a log. An existing log must be read, since it holds the latest commits.
         """
-        uri = self.path.absolute().as_uri() + ("" if self._frozen is None else "?immutable=1")
+        uri = self.path.absolute().as_uri()
+        uri += "" if self._immutable_since is None else "?immutable=1"
         connection = sqlite3.connect(
             uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         opened.callback(connection.close)
-        for setting in (
-            "synchronous = FULL",
-            "secure_delete = ON",  # overwrite deleted reports and request ids with zeros
-            "wal_autocheckpoint = 0",  # maintenance makes checkpoints: commits must not pause
-            f"journal_size_limit = {2**27}",
-            f"cache_size = -{2**15}",
-        ):
+        for setting in SETTINGS:
             connection.execute(f"PRAGMA {setting}")
         return connection
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection for writing; on exit all of it is on the disk, or nothing is."""
-        with self.write_lock, _translated(self.path), self._writer as connection:
+        with self.write_lock, _translate_errors(self.path), self.writer as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
 
@@ -125,12 +126,12 @@ class Database(AbstractContextManager["Database"]):
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the committed rows that a query selects."""
-        with self._read_lock, _translated(self.path):
-            return self._reader.execute(statement, parameters).fetchall()
+        with self._read_lock, _translate_errors(self.path):
+            return self.reader.execute(statement, parameters).fetchall()
 
     def wal_bytes(self) -> int:
         """Return the size of the write-ahead log."""
-        log = log_of(self.path)
+        log = wal_of(self.path)
         return log.stat().st_size if log.exists() else 0
 
     def checkpoint(self, *, truncate: bool) -> None:
@@ -139,20 +140,20 @@ class Database(AbstractContextManager["Database"]):
         Commits continue during the first pass; they wait only during the second, short one. A
         truncated log holds no deleted reports.
         """
-        self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self.checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         mode = "TRUNCATE" if truncate else "PASSIVE"
         with self.write_lock:
-            self._checkpointer.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+            self.checkpointer.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
     def purge(self, epoch: int) -> None:
         """Delete the request ids and tokens of an epoch, in small transactions."""
-        for table in NAMES:
-            chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"
+        for table in ID_TABLES:
+            chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGE_ROWS}"
             delete = f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})"
-            while self.execute(delete, (epoch,)) == PURGED_ROWS:
+            while self.execute(delete, (epoch,)) == PURGE_ROWS:
                 pass
 
-    def requests(self) -> int:
+    def count_requests(self) -> int:
         """Return how many requests it has counted, deleted ones included."""
         ((found,),) = self.rows("SELECT requests FROM acknowledged")
         return int(found)
@@ -164,57 +165,57 @@ class Database(AbstractContextManager["Database"]):
         database looks intact without them, and only the small count file shows the loss.
         """
         try:
-            promised = int(self.path.with_name(COUNT).read_bytes())
+            promised = int(self.path.with_name(COUNT_FILE).read_bytes())
         except (FileNotFoundError, ValueError):  # a restored backup has none
             return
-        lost = promised - self.requests()
+        lost = promised - self.count_requests()
         if lost > 0:
             what = f"acknowledged requests are missing ({lost:,}): its log was deleted or damaged"
-            back = f"put {log_of(self.path).name} back, or {RESTORE}"
-            raise damaged(self.path, what, f"{back}; to go on without them, delete {COUNT}")
+            back = f"put {wal_of(self.path).name} back, or {RESTORE}"
+            raise damaged(self.path, what, f"{back}; to go on without them, delete {COUNT_FILE}")
 
     def copy(self, path: Path) -> None:
         """Copy the committed rows to a new file, while others may write."""
         path.touch(0o600)
-        with self._read_lock, _translated(self.path), closing(sqlite3.connect(path)) as copy:
-            self._reader.backup(copy)
+        with self._read_lock, _translate_errors(self.path), closing(sqlite3.connect(path)) as copy:
+            self.reader.backup(copy)
             # Without a log, which would also have to be renamed.
             copy.execute("PRAGMA journal_mode = DELETE")
-        if self._frozen not in {None, frozen_since(self.path)}:
-            words = f"a collector began to use {self.path.parent} while it was copied"
-            raise InvalidInput(f"{words}; copy it again")
+        if self._immutable_since not in {None, immutable_since(self.path)}:
+            message = f"a collector began to use {self.path.parent} while it was copied"
+            raise InvalidInput(f"{message}; copy it again")
 
     def __exit__(self, *_: object) -> None:
-        self._opened.close()  # the last connection moves the log into the file
+        self._resources.close()  # the last connection moves the log into the file
 
 
-def frozen_since(path: Path) -> int | None:
+def immutable_since(path: Path) -> int | None:
     """Return when an immutable file changed, or None if its folder is writable or it has a log."""
-    if os.access(path.parent, os.W_OK) or log_of(path).exists():
+    if os.access(path.parent, os.W_OK) or wal_of(path).exists():
         return None
     return path.stat().st_mtime_ns
 
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that is not a data folder."""
-    if not (folder / NAME).is_file():
-        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    if not (folder / DATABASE_FILE).is_file():
+        raise InvalidInput(f"{folder} is not a data folder: it has no {DATABASE_FILE}")
 
 
-def log_of(path: Path) -> Path:
+def wal_of(path: Path) -> Path:
     """Return where SQLite keeps the write-ahead log of a file."""
     return path.with_name(f"{path.name}-wal")
 
 
 @contextmanager
-def _translated(path: Path, *, opening: bool = False) -> Iterator[None]:
+def _translate_errors(path: Path, *, opening: bool = False) -> Iterator[None]:
     """Translate SQLite's errors: to `FolderDamaged`, unless the disk or a permission is why."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_CODES:
             raise damaged(path, f"cannot be read ({error})") from error
         if not opening:
             why = f"the disk is full, read-only or failed ({error})"
@@ -225,10 +226,10 @@ def _translated(path: Path, *, opening: bool = False) -> Iterator[None]:
         raise InvalidInput(f"{path} cannot be opened ({error}); {advice}") from None
 
 
-def split_names(width: int) -> str:
-    """Return a WITH clause: `i` runs over the positions of `width`-byte names in the blob `?2`.
+def split_ids(width: int) -> str:
+    """Return a WITH clause: `i` runs over the positions of `width`-byte ids in the blob `?2`.
 
-    Every statement gives up the GIL and has to win it back, so many names travel in one blob
+    Every statement gives up the GIL and has to win it back, so many ids travel in one blob
     and are cut apart inside SQLite.
     """
     step = f"SELECT i + {width} FROM at WHERE i + {width} < length(?2)"

@@ -14,7 +14,7 @@ from faintly.wire.problems import CANNOT_STORE, Problem
 LOCK = "collector.lock"
 # The modification time of every file, in the year 2000: a lone report is sealed within seconds,
 # and the real time would reveal when it arrived.
-CHANGED_S = 946_684_800
+MODIFIED_S = 946_684_800
 RESTORE = "restore a backup into a new folder"
 
 
@@ -26,7 +26,7 @@ def damaged(place: Path | str, what: str, advice: str = RESTORE) -> FolderDamage
 def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
     """Create a file that `write` fills; returns once it is on the disk under its name."""
     try:
-        return durable.write_file(path, write, CHANGED_S)
+        return durable.write_file(path, write, MODIFIED_S)
     except OSError as error:
         reason = f"{path.name} cannot be written: {error.strerror}"
         raise Problem(CANNOT_STORE, reason) from error
@@ -64,8 +64,7 @@ def copying(folder: Path) -> AbstractContextManager[None]:
 def discard(folder: Path, path: Path) -> bool:
     """Delete a file that has left the manifest, and return whether it is gone.
 
-    It stays during a copy, or if deleting fails: the commit stands, and the next start deletes
-    unnamed files.
+    It stays during a copy, or if deleting fails; the next start deletes unnamed files.
     """
     with suppress(OSError), _flocked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
         path.unlink(missing_ok=True)
@@ -78,8 +77,7 @@ def locked(folder: Path, *, change: bool = True) -> Iterator[None]:
     """Lock the folder against other collectors; without `change` it may be read-only."""
     path, kind, flags = folder / LOCK, fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT
     if not change and not os.access(folder, os.W_OK):
-        # A collector may use the same folder through another, writable mount. If there is no lock
-        # file, none does.
+        # A collector may use the folder by another, writable mount; without a lock file, none does.
         path, kind, flags = path if path.exists() else folder, fcntl.LOCK_SH, os.O_RDONLY
     with ExitStack() as held:
         try:

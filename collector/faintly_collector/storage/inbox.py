@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from faintly.wire import problems, report_v1
 from faintly.wire.problems import Problem
 from faintly_collector.storage.collection import Epoch
-from faintly_collector.storage.database import COUNT, NAME_BYTES, split_names
+from faintly_collector.storage.database import COUNT_FILE, ID_BYTES, split_ids
 
 if TYPE_CHECKING:
     from faintly_collector.storage.store import Store
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 COUNTED, REPLAYED = "counted", "replayed"
 REUSED = "this request id was already used with another body"
 HASH_BYTES = 8  # tells a retry from another body; a sender gains nothing from a collision
-GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
-GROUP = 2048  # submissions per commit
-CROWD, GATHER_S = 32, 0.01  # after a group this large, wait this long for more submissions
+MAX_GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
+MAX_GROUP = 2048  # submissions per commit
+LARGE_GROUP, GATHER_S = 32, 0.01  # after a group this large, wait this long for more submissions
 
-NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
-FIND_REQUESTS = f"{split_names(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
-FIND_TOKENS = f"{split_names(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
-SPEND_TOKENS = f"{split_names(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
-ADD_REQUESTS = f"""{split_names(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
-    ?1, substr(?2, i, {NAME_BYTES}), substr(?2, i + {NAME_BYTES}, {HASH_BYTES}) FROM at"""
+CHOSEN = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {ID_BYTES}) FROM at)"
+FIND_REQUESTS = f"{split_ids(ID_BYTES)} SELECT id, hash FROM requests {CHOSEN}"
+FIND_TOKENS = f"{split_ids(ID_BYTES)} SELECT id, used FROM tokens {CHOSEN}"
+SPEND_TOKENS = f"{split_ids(ID_BYTES)} UPDATE tokens SET used = 1 {CHOSEN}"
+ADD_REQUESTS = f"""{split_ids(ID_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
+    ?1, substr(?2, i, {ID_BYTES}), substr(?2, i + {ID_BYTES}, {HASH_BYTES}) FROM at"""
 ACKNOWLEDGE = "UPDATE acknowledged SET requests = requests + ? RETURNING requests"
 ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
 
@@ -69,9 +69,9 @@ class Inbox:
         """Start the thread of a store, whose other parts already exist."""
         self._database, self._registry = store.database, store.registry
         self._counters = store.counters
-        self._count_file = os.open(store.folder / COUNT, os.O_WRONLY | os.O_CREAT, 0o600)
-        self._write_count(self._database.requests())
-        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self._count_file = os.open(store.folder / COUNT_FILE, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._write_count(self._database.count_requests())
+        self._queue: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self.closed = False  # True once the thread has ended
         self.failed_at: float | None = None  # when a commit failed; None after the next success
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
@@ -80,40 +80,40 @@ class Inbox:
     @property
     def waiting(self) -> int:
         """Return about how many submissions are queued."""
-        return self._waiting.qsize()
+        return self._queue.qsize()
 
     def submit(self, submission: Submission) -> None:
         """Queue a submission for the next commit."""
-        self._waiting.put(submission)
+        self._queue.put(submission)
         if self.closed:
-            self._refuse()
+            self._refuse_queued()
 
     def close(self) -> None:
         """Commit what is queued and stop; later submissions are refused."""
-        self._waiting.put(None)
+        self._queue.put(None)
         self._thread.join()
         self.closed = True
-        self._refuse()
+        self._refuse_queued()
         os.close(self._count_file)
 
-    def _refuse(self) -> None:
+    def _refuse_queued(self) -> None:
         late = []
         with suppress(queue.Empty):
-            while each := self._waiting.get_nowait():
+            while each := self._queue.get_nowait():
                 late.append(each)
-        _answer(late, Problem(problems.STOPPING))
+        _deliver(late, Problem(problems.STOPPING))
 
     def _run(self) -> None:
         group: list[Submission] = []
-        for first in iter(self._waiting.get, None):
-            if len(group) >= CROWD:
+        for first in iter(self._queue.get, None):
+            if len(group) >= LARGE_GROUP:
                 time.sleep(GATHER_S)
             group, size = [first], len(first.body)
             with suppress(queue.Empty):
-                while len(group) < GROUP and size < GROUP_BYTES:
-                    each = self._waiting.get_nowait()
+                while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
+                    each = self._queue.get_nowait()
                     if each is None:
-                        self._waiting.put(None)  # stop once this group is stored
+                        self._queue.put(None)  # stop once this group is stored
                         break
                     group.append(each)
                     size += len(each.body)
@@ -126,10 +126,10 @@ class Inbox:
         except Exception as error:  # the thread must survive, and every sender be answered
             self.failed_at = time.monotonic()
             self._counters.failed_commits += 1
-            self._counters.failed("a commit failed", error)
+            self._counters.record_failure("a commit failed", error)
             why = "the reports could not be stored: the disk is full or failed"
             failed = Problem(problems.CANNOT_STORE, why)
-        _answer(group, failed)
+        _deliver(group, failed)
 
     def _commit(self, group: Sequence[Submission]) -> None:
         """Store a group, and set the outcome of each."""
@@ -139,8 +139,8 @@ class Inbox:
         stored: dict[Epoch, tuple[int, int]] = {}
         with self._database.write_lock:
             with self._database.transaction() as connection:
-                for epoch, mine in by_epoch.items():
-                    if counted := _store_some(connection, epoch, mine):
+                for epoch, part in by_epoch.items():
+                    if counted := _store_epoch(connection, epoch, part):
                         stored[epoch] = len(counted), sum([each.reports for each in counted])
                 if stored:
                     requests = sum(count for count, _ in stored.values())
@@ -166,53 +166,53 @@ class Inbox:
         for epoch, (requests, reports) in stored.items():
             counters.submissions += requests
             counters.reports += reports
-            epoch.collection.arrivals.count(requests, reports, minute)
+            epoch.collection.arrivals.count_stored(requests, reports, minute)
         for each in group:
             if each.outcome is REPLAYED:
                 counters.replays += 1
             elif isinstance(each.outcome, Problem):
                 counters.refused += 1
-                each.epoch.collection.arrivals.refuse(each.outcome.kind.code)
+                each.epoch.collection.arrivals.count_refusal(each.outcome.kind.code)
 
 
-def _answer(taken: Sequence[Submission], instead: Problem | None = None) -> None:
+def _deliver(group: Sequence[Submission], instead: Problem | None = None) -> None:
     """Deliver outcomes, or one problem to all; wakes each event loop once for all its requests."""
     loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
-    for each in taken:
+    for each in group:
         if instead is not None:
             each.outcome = instead
         if isinstance(each.waiter, asyncio.Future):
             loops[each.waiter.get_loop()].append(each)
         elif each.waiter.set_running_or_notify_cancel():
             each.waiter.set_result(each.outcome)
-    for loop, mine in loops.items():
+    for loop, part in loops.items():
         with suppress(RuntimeError):  # the loop has ended, and so have its connections
-            loop.call_soon_threadsafe(_resolve, mine)
+            loop.call_soon_threadsafe(_resolve, part)
 
 
-def _resolve(taken: Sequence[Submission]) -> None:
-    for each in taken:
+def _resolve(group: Sequence[Submission]) -> None:
+    for each in group:
         if not each.waiter.done():  # its sender disconnected
             each.waiter.set_result(each.outcome)
 
 
-def _store_some(
+def _store_epoch(
     connection: sqlite3.Connection, epoch: Epoch, group: Sequence[Submission]
 ) -> list[Submission]:
     """Store and return what counts; set the outcome of each, as if they had come one by one."""
-    names = b"".join([each.request for each in group])
-    stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch.id, names)))
-    names = b"".join([each.token for each in group if each.token is not None])
+    ids = b"".join([each.request for each in group])
+    stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch.id, ids)))
+    ids = b"".join([each.token for each in group if each.token is not None])
     used: dict[bytes | None, int] = {None: 0}
-    used |= connection.execute(FIND_TOKENS, (epoch.id, names)) if names else ()
+    used |= connection.execute(FIND_TOKENS, (epoch.id, ids)) if ids else ()
     counted: list[Submission] = []
-    takes = epoch.takes
+    is_open = epoch.is_open
     for each in group:
         before = stored.get(each.request)
         if before is not None:
             same = before == each.hash
             each.outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
-        elif not takes:
+        elif not is_open:
             each.outcome = Problem(problems.CLOSED, f"epoch {epoch.number} is closed")
         elif each.token not in used:
             each.outcome = Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")

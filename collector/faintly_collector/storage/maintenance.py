@@ -48,27 +48,27 @@ class Maintenance:
             work(*arguments, **named)
         except Exception as error:
             self._store.counters.failed_seals += 1
-            self._store.counters.failed("sealing failed", error)
+            self._store.counters.record_failure("sealing failed", error)
             return False
         return True
 
     def _run(self) -> None:
         while not self._stopping.wait(TICK_S):
-            if not self._work():
+            if not self.run_once():
                 self._stopping.wait(RETRY_S)
 
-    def _work(self) -> bool:
+    def run_once(self) -> bool:
         """Do everything that is due, and return whether all of it succeeded."""
-        well = self.attempt(self._store.credentials.reload)
-        for epoch in self._due():
-            well &= self.attempt(self._store.sealer.seal, epoch)
-            well &= self.attempt(self._store.credentials.reload)  # a seal takes a while
-        for epoch in self.ended(time.monotonic()):
-            well &= self.attempt(self._store.end, epoch, only_past=True)
-        well &= self.attempt(self._compact_next)
-        return self.attempt(self._tidy) and well
+        succeeded = self.attempt(self._store.credentials.reload)
+        for epoch in self._find_due():
+            succeeded &= self.attempt(self._store.sealer.seal, epoch)
+            succeeded &= self.attempt(self._store.credentials.reload)  # a seal takes a while
+        for epoch in self.find_ended(time.monotonic()):
+            succeeded &= self.attempt(self._store.close_epoch, epoch, only_past=True)
+        succeeded &= self.attempt(self.compact_next)
+        return self.attempt(self._shorten_log) and succeeded
 
-    def _compact_next(self) -> None:
+    def compact_next(self) -> None:
         """Merge only one run of segments: sealing and credentials must not wait for all.
 
         After a failure, the next process tries again.
@@ -78,7 +78,7 @@ class Maintenance:
             if self._store.sealer.compact(epoch):
                 self.uncompacted.append(epoch)
 
-    def _due(self) -> list[Epoch]:
+    def _find_due(self) -> list[Epoch]:
         """Return the epochs to seal: those with many or old pending reports.
 
         If there are none, but all together fill half of the inbox, the one with the most.
@@ -90,18 +90,17 @@ class Maintenance:
             for epoch in pending
             if epoch.pending >= limits.seal_reports
             or epoch.pending_bytes >= limits.seal_bytes
-            or now - epoch.since >= limits.seal_s
+            or now - epoch.pending_since >= limits.seal_s
         ]
         if pending and not due and registry.pending_bytes >= limits.inbox_bytes / 2:
             due = [max(pending, key=lambda epoch: epoch.pending_bytes)]
         return due
 
-    def ended(self, now: float) -> list[Epoch]:
+    def find_ended(self, now: float) -> list[Epoch]:
         """Return the epochs to close, including those whose closing failed.
 
         A closed epoch cannot be reopened, so a wrong clock must not close a current one. So grace
-        counts only time during which a collector ran and its clock called the epoch past, without
-        interruption. After that the epoch is over, whatever the clock said before.
+        counts only uninterrupted time in which a collector ran and its clock called it past.
         """
         epochs = list(self._registry.by_id.values())
         late: dict[Epoch, float] = {}
@@ -123,9 +122,9 @@ class Maintenance:
         with self._store.database.transaction() as connection:
             connection.executemany("UPDATE epochs SET late_s = ? WHERE id = ?", late)
 
-    def _tidy(self) -> None:
+    def _shorten_log(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
-        self._store.manifest.tidy()
+        self._store.manifest.delete_replaced()
         size, idle = self._store.database.wal_bytes(), not self._registry.pending
         if size and (idle or size >= WAL_BYTES):
             self._store.database.checkpoint(truncate=idle)

@@ -22,18 +22,18 @@ from faintly.durable import Stored
 from faintly.errors import InvalidInput
 from faintly.wire.problems import CONFLICT, Problem
 from faintly_collector.storage.collection import CLOSED, Collection, Epoch
-from faintly_collector.storage.database import NAMES, Database, check_folder
+from faintly_collector.storage.database import ID_TABLES, Database, check_folder
 from faintly_collector.storage.disk import RESTORE, copying, damaged, discard, file_problem
 from faintly_collector.storage.registry import Registry
 
 SEGMENTS, SKETCHES = "segments", "sketches"  # kinds of files, their folders and their tables
 SUFFIXES = {SEGMENTS: ".parquet", SKETCHES: ".fns"}
-CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
-FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
-OWNER = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
+TAKEN_ROWS = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
+FILE_NAME = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
+FOLDER_NAME = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
 NEWER = "the database is older than this file"
 PUT_BACK = f"put the database back that belongs to it, or {RESTORE}"
-NOTHING = (1, 0, 0)  # taken from the inbox
+NO_ROWS = (1, 0, 0)  # of the inbox
 
 
 class File(NamedTuple):
@@ -69,12 +69,12 @@ class Manifest:
 
     def __init__(self, folder: Path, database: Database, registry: Registry) -> None:
         self.folder, self.database, self.registry = folder, database, registry
-        self._unnamed: set[Path] = set()  # files that a running backup kept from being deleted
-        self._tidying = threading.Lock()
+        self._replaced: set[Path] = set()  # files that a running backup kept from being deleted
+        self._replaced_lock = threading.Lock()
 
     @classmethod
     @contextmanager
-    def opened(
+    def open(
         cls, folder: Path, lock: Callable[[Path], AbstractContextManager[None]] = copying
     ) -> Iterator[Self]:
         """Yield a folder's manifest; a collector may be using it, unless another lock is given."""
@@ -127,15 +127,11 @@ class Manifest:
         epoch: Epoch,
         added: Sequence[File],
         removed: Sequence[File] = (),
-        taken: tuple[int, int, int] = NOTHING,
+        taken: tuple[int, int, int] = NO_ROWS,
     ) -> None:
         """Name new files, and delete those that they replace; the caller holds the epoch's lock.
 
-        Args:
-            epoch: whose files they are.
-            added: new files, which are on the disk.
-            removed: files that they replace.
-            taken: the inbox rows that the new files count: first and last id, and reports.
+        Added files are on the disk. They count the inbox rows `taken`: first id, last id, reports.
         """
         *rows, reports = epoch.id, *taken
         with self.database.write_lock:
@@ -149,22 +145,22 @@ class Manifest:
                     row = epoch.id, file.number, file.reports, *astuple(file.stored)
                     connection.execute(f"INSERT INTO {file.kind} VALUES (?, ?, ?, ?, ?)", row)
                 # Summed in SQL: fetching would release the GIL for each row while commits wait.
-                summed = f"SELECT coalesce(sum(reports), 0) FROM {CHOSEN}"
+                summed = f"SELECT coalesce(sum(reports), 0) FROM {TAKEN_ROWS}"
                 held = connection.execute(summed, rows).fetchone()[0]
                 if held != reports or epoch.id not in self.registry.by_id:
-                    words = f"epoch {epoch.number} was deleted while it was sealed"
-                    raise Problem(CONFLICT, words)
-                connection.execute(f"DELETE FROM {CHOSEN}", rows)
+                    message = f"epoch {epoch.number} was deleted while it was sealed"
+                    raise Problem(CONFLICT, message)
+                connection.execute(f"DELETE FROM {TAKEN_ROWS}", rows)
             self.registry.add_pending([(epoch, -reports)])
             self.registry.recount(epoch)
-        with self._tidying:
-            self._unnamed.update({each.path for each in removed} - {each.path for each in added})
-        self.tidy()
+        with self._replaced_lock:
+            self._replaced.update({each.path for each in removed} - {each.path for each in added})
+        self.delete_replaced()
 
-    def tidy(self) -> None:
+    def delete_replaced(self) -> None:
         """Delete the replaced files; those that a backup may still need wait for the next call."""
-        with self._tidying:
-            self._unnamed = {path for path in self._unnamed if not discard(self.folder, path)}
+        with self._replaced_lock:
+            self._replaced = {path for path in self._replaced if not discard(self.folder, path)}
 
     def delete(self, collection: Collection) -> None:
         """Delete the files of a collection that was deleted from the database."""
@@ -191,7 +187,7 @@ class Manifest:
         for path in [path for kind in SUFFIXES for path in (self.folder / kind).glob("*/")]:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
-        for table in NAMES:
+        for table in ID_TABLES:
             key, after = -1, f"SELECT min(epoch) FROM {table} WHERE epoch > ?"
             while (key := self.database.rows(after, (key,))[0][0]) is not None:
                 epoch = self.registry.by_id.get(key)
@@ -206,16 +202,15 @@ class Manifest:
     def newer_files(self, unnamed: Iterable[Path]) -> list[Path]:
         """Return the unnamed files that a crash with this database cannot explain.
 
-        A new file has the next number, and the next transaction names it. A file with a higher
-        number was named by a database that is gone: an old copy was put back, or the log was lost.
-        Its reports may exist nowhere else.
+        A new file has the next number. One with a higher number was named by a database that is
+        gone: an old copy was put back, or the log was lost. Its reports may exist nowhere else.
         """
         made = self.database.rows("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
         latest = made[0][0] if made else 0
         known = {each.folder: each for each in self.registry.collections.values()}
 
         def is_newer(path: Path) -> bool:
-            file, owner = FILE.fullmatch(path.name), OWNER.fullmatch(path.parent.name)
+            file, owner = FILE_NAME.fullmatch(path.name), FOLDER_NAME.fullmatch(path.parent.name)
             collection = known.get(path.parent.name)
             if file is None or owner is None:
                 return False

@@ -24,11 +24,11 @@ from faintly_collector.storage.collection import (
     Epoch,
     Retention,
 )
-from faintly_collector.storage.database import NAME, Database
+from faintly_collector.storage.database import DATABASE_FILE, Database
 from faintly_collector.storage.disk import damaged
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
-MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
+MAX_SHOWN = 300  # characters of an error about a plan, which may quote it
 CREATE = """INSERT INTO collections
     (digest, plan, name, retention, tokens, period_s, grace_s, closed)
     VALUES (?, ?, ?, ?, ?, ?, ?, 0) RETURNING id"""
@@ -56,8 +56,9 @@ class Registry:
         self.pending = self.pending_bytes = 0  # of all epochs
         try:
             for key, owner, *rest in database.rows("SELECT * FROM epochs"):
-                self._add(Epoch(key, by_id[owner], *rest))
-                self.recount(self.by_id[key])
+                epoch = Epoch(key, by_id[owner], *rest)
+                self.by_id[key] = epoch.collection.epochs[epoch.number] = epoch
+                self.recount(epoch)
             pending = "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
             for key, reports in database.rows(pending):
                 self.add_pending([(self.by_id[key], reports)])
@@ -80,7 +81,7 @@ class Registry:
         now = time.monotonic()
         for epoch, reports in changes:
             if not epoch.pending or reports < 0:
-                epoch.since = now  # what is left after a seal arrived during it
+                epoch.pending_since = now  # what is left after a seal arrived during it
             epoch.pending += reports
             self.pending += reports
             self.pending_bytes += reports * epoch.collection.record_bytes
@@ -100,8 +101,8 @@ class Registry:
         if not found:
             raise Problem(problems.UNKNOWN_COLLECTION, "there is no collection of this name")
         if len(found) > 1:
-            words = "several collections have this name; use the digest of one"
-            raise Problem(problems.CONFLICT, words)
+            message = "several collections have this name; use the digest of one"
+            raise Problem(problems.CONFLICT, message)
         return found[0].plan.digest.hex()
 
     def epoch(self, digest: bytes, number: int) -> Epoch:
@@ -111,7 +112,7 @@ class Registry:
         except KeyError:
             raise Problem(problems.UNKNOWN_EPOCH, f"there is no epoch {number}") from None
 
-    def sealed(self, digest: bytes, number: int | None = None) -> list[Epoch]:
+    def sealed_epochs(self, digest: bytes, number: int | None = None) -> list[Epoch]:
         """Return the epochs that have sealed reports, in order; only one if it is named."""
         numbers = sorted(self.collection(digest).epochs) if number is None else [number]
         found = [each for each in (self.epoch(digest, each) for each in numbers) if each.sealed]
@@ -132,28 +133,28 @@ class Registry:
     ) -> Collection:
         """Return a new collection, or the existing one of the same plan and settings."""
         grace_s = period_s if grace_s is None else grace_s
-        mechanism = self._check(plan, retention, period_s, grace_s)
+        mechanism = self._check_plan(plan, retention, period_s, grace_s)
         epochs = sorted(map(check_epoch, set(epochs)))
         wanted = name, retention, tokens, period_s, grace_s
         with self._lock:
             before = self.collections.get(plan.digest)
             if before is not None:
                 if before.settings != wanted or not set(epochs) <= set(before.epochs):
-                    words = "this plan already has a collection with other settings"
-                    raise Problem(problems.CONFLICT, words)
+                    message = "this plan already has a collection with other settings"
+                    raise Problem(problems.CONFLICT, message)
                 return before
             made = Collection(0, plan, *wanted, False, mechanism)
             self._open(made, epochs, OPEN)
             return made
 
-    def _check(
+    def _check_plan(
         self, plan: Plan, retention: str, period_s: float | None, grace_s: float | None
     ) -> Mechanism:
         """Return the mechanism of a plan, or raise `Problem` if it cannot have a collection."""
         try:
             mechanism = mechanism_of(plan)
         except FaintlyError as error:
-            raise Problem(problems.BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+            raise Problem(problems.BAD_PLAN, str(error)[:MAX_SHOWN]) from None
         if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
             raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
         tables = mechanism.tables.sketch_shape.tables
@@ -161,16 +162,16 @@ class Registry:
         if size > self._table_bytes and plan.digest not in self.collections:
             most = f"the limit is {self._table_bytes:,}"
             hint = "Make a plan with smaller tables, or start with a larger table_bytes."
-            words = f"the tables of this plan take {size:,} bytes; {most}"
-            raise Problem(problems.BAD_PLAN, words, hint)
+            message = f"the tables of this plan take {size:,} bytes; {most}"
+            raise Problem(problems.BAD_PLAN, message, hint)
         if retention == "drop" and plan.decode == "direct":
-            words = "direct decoding needs the raw reports; use retention keep"
-            raise Problem(problems.BAD_REQUEST, words)
+            message = "direct decoding needs the raw reports; use retention keep"
+            raise Problem(problems.BAD_REQUEST, message)
         if period_s is not None and not 1 <= period_s < 2**40:
             raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
         if grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40):
-            words = "grace_s needs period_s, and must be at least as long"
-            raise Problem(problems.BAD_REQUEST, words)
+            message = "grace_s needs period_s, and must be at least as long"
+            raise Problem(problems.BAD_REQUEST, message)
         return mechanism
 
     def open_epoch(self, digest: bytes, number: int) -> None:
@@ -201,29 +202,26 @@ class Registry:
                 key = connection.execute(OPEN_EPOCH, row).fetchone()[0]
                 opened.append(Epoch(key, collection, number, state))
         for epoch in opened:
-            self._add(epoch)
+            self.by_id[epoch.id] = collection.epochs[epoch.number] = epoch
         self.collections[collection.digest] = collection
 
-    def _add(self, epoch: Epoch) -> None:
-        self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
-
-    def accepting(self, collection: Collection, number: int, *, issuing: bool = False) -> Epoch:
+    def epoch_for(self, collection: Collection, number: int, *, issuing: bool = False) -> Epoch:
         """Return the epoch of a submission, or of tokens to issue, or raise `Problem`.
 
         A report opens an epoch that the clock allows; if tokens are needed, issuing one does.
         A submission also gets a closing epoch: a retry may still find its request id.
         """
         if number not in collection.epochs and not collection.closed:
-            if not self.clock.opens(collection, number):
+            if not self.clock.allows(collection, number):
                 raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
             if collection.tokens and not issuing:
                 raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
             with self._lock:
-                self._check_there(collection)
+                self._check_exists(collection)
                 if number not in collection.epochs and not collection.closed:
                     self._open(collection, [number], TIMED)
         epoch = collection.epochs.get(number)
-        if epoch is None or epoch.state == CLOSED or (issuing and not epoch.takes):
+        if epoch is None or epoch.state == CLOSED or (issuing and not epoch.is_open):
             raise Problem(problems.CLOSED, f"epoch {number} is closed")
         return epoch
 
@@ -234,9 +232,9 @@ class Registry:
         somebody has since opened it or changed the clock.
         """
         with self._lock:
-            if epoch.takes and only_past and not self.clock.is_past(epoch):
+            if epoch.is_open and only_past and not self.clock.is_past(epoch):
                 return False
-            if epoch.takes:
+            if epoch.is_open:
                 self._set_state(epoch, CLOSED, CLOSING)
             return True
 
@@ -247,7 +245,7 @@ class Registry:
     def close_collection(self, collection: Collection) -> None:
         """Close a collection and all its epochs."""
         with self._lock:
-            self._check_there(collection)
+            self._check_exists(collection)
             with self._database.transaction() as connection:
                 key = collection.id
                 connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", (key,))
@@ -256,13 +254,13 @@ class Registry:
                 )
             collection.closed = True
             for epoch in collection.epochs.values():
-                if epoch.takes:
+                if epoch.is_open:
                     epoch.state = CLOSING
 
     def forget(self, collection: Collection) -> None:
         """Delete a closed collection, but not its files; the caller holds its epochs' locks."""
         with self._lock:
-            self._check_there(collection)
+            self._check_exists(collection)
             epochs = list(collection.epochs.values())
             keys = [(epoch.id,) for epoch in epochs]
             with self._database.transaction() as connection:
@@ -276,7 +274,7 @@ class Registry:
                 epoch.state, epoch.sealed, epoch.last = CLOSED, 0, 0  # for those who wait for it
                 del self.by_id[epoch.id]
 
-    def _check_there(self, collection: Collection) -> None:
+    def _check_exists(self, collection: Collection) -> None:
         """Raise `Problem` if the collection was deleted, or recreated, while the caller waited."""
         if self.collections.get(collection.digest) is not collection:
             raise Problem(problems.UNKNOWN_COLLECTION, "the collection was deleted")
@@ -290,4 +288,4 @@ def _read_plan(digest: bytes, text: bytes) -> tuple[Plan, Mechanism]:
         what = "it has another digest"
     except FaintlyError as error:
         what = str(error)
-    raise damaged(NAME, f"the plan of collection {digest.hex()}: {what}")
+    raise damaged(DATABASE_FILE, f"the plan of collection {digest.hex()}: {what}")

@@ -20,14 +20,12 @@ from faintly_collector.storage.collection import Epoch
 from faintly_collector.storage.disk import damaged, write_file
 from faintly_collector.storage.manifest import SEGMENTS, SKETCHES, File, Manifest
 
-TAIL = 16  # segments that a file may lack before a seal brings it up to date
-
 
 class SketchFile(NamedTuple):
     """A sketch file, and what it counts."""
 
     path: Path
-    mark: str  # names exactly these reports
+    version: str  # names exactly these reports
     reports: int
 
 
@@ -36,8 +34,8 @@ class Sketches:
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
-        # A restored folder may count other reports under the same numbers.
-        self._opened = secrets.token_hex(8)
+        # A restored folder may count other reports under the same numbers, hence a random part.
+        self._nonce = secrets.token_hex(8)
 
     def read(self, epoch: Epoch) -> Aggregator:
         """Return the sketch of all sealed reports; the caller holds the epoch's lock."""
@@ -45,7 +43,8 @@ class Sketches:
         aggregator, last = Aggregator(collection.plan, spool), 0
         for file in self._manifest.files(SKETCHES, epoch):
             try:
-                aggregator, last = Aggregator.resume(_load(file), spool), file.number
+                sketch = load(file.path, collection.digest, file.reports)
+                aggregator, last = Aggregator.resume(sketch, spool), file.number
             except FaintlyError as error:
                 if file.needed:  # otherwise it is rebuilt from the segments
                     raise damaged(file.path, str(error)) from None
@@ -59,12 +58,12 @@ class Sketches:
         stored = write_file(path, partial(sketch_v1.write_sketch, sketch))
         return File(path, SKETCHES, epoch, number, sketch.count, stored)
 
-    def refresh(self, epoch: Epoch, tail: int = 1) -> None:
-        """Bring the file up to date if it lacks at least `tail` segments."""
+    def refresh(self, epoch: Epoch, lag: int = 1) -> None:
+        """Bring the file up to date if it lacks at least `lag` segments."""
         with epoch.lock:
             before = self._manifest.files(SKETCHES, epoch)
             last = before[0].number if before else 0
-            if epoch.collection.retention == "keep" and epoch.last - last >= tail:
+            if epoch.collection.retention == "keep" and epoch.last - last >= lag:
                 file = self.write(epoch, self.read(epoch).sketch(), epoch.last)
                 self._manifest.change(epoch, [file], before)
 
@@ -82,16 +81,17 @@ class Sketches:
             lost = rebuild or not path.exists()
             if lost and epoch.collection.retention == "drop":
                 raise damaged(path, "cannot be read")
-            self.refresh(epoch, tail=0 if lost else 1)
-            return SketchFile(path, self.mark(epoch), epoch.sealed)
+            self.refresh(epoch, lag=0 if lost else 1)
+            return SketchFile(path, self.version(epoch), epoch.sealed)
 
-    def mark(self, epoch: Epoch) -> str:
+    def version(self, epoch: Epoch) -> str:
         """Return a name for what is sealed of an epoch now; every seal changes it."""
-        return f"{self._opened}.{epoch.id}.{epoch.last}.{epoch.sealed}"
+        return f"{self._nonce}.{epoch.id}.{epoch.last}.{epoch.sealed}"
 
 
-def _load(file: File) -> Sketch:
-    sketch = load_sketch(file.path)
-    if (sketch.plan.digest, sketch.count) != (file.epoch.collection.digest, file.reports):
-        raise damaged(file.path, "it is not the sketch of its epoch")
+def load(path: Path, digest: bytes, reports: int) -> Sketch:
+    """Return a sketch, mapped, if it is of these many reports under this plan's digest."""
+    sketch = load_sketch(path)
+    if (sketch.plan.digest, sketch.count) != (digest, reports):
+        raise damaged(path, "it is not the sketch of its epoch")
     return sketch

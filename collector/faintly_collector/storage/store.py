@@ -18,7 +18,7 @@ from faintly.wire import problems
 from faintly.wire.problems import Problem
 from faintly_collector.storage import credentials
 from faintly_collector.storage.collection import CLOSED, Collection, Counters, Epoch
-from faintly_collector.storage.database import NAME_BYTES, Database
+from faintly_collector.storage.database import ID_BYTES, Database
 from faintly_collector.storage.disk import locked
 from faintly_collector.storage.inbox import HASH_BYTES, Inbox, Submission, Waiter
 from faintly_collector.storage.maintenance import Maintenance
@@ -29,7 +29,7 @@ from faintly_collector.storage.sketches import Sketches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class StoreLimits:
     """How much a store accepts at a time, and when it seals; the defaults of `faintly serve`."""
 
     inbox_bytes: int = 512 << 20  # pending bytes above which submissions are refused as busy
@@ -43,12 +43,11 @@ class Limits:
 class Store(AbstractContextManager["Store"]):
     """One data folder; `Store.open` creates or recovers it.
 
-    Its parts are public: `registry` has the collections and epochs, `manifest` the sealed files,
-    `sketches` answers, `credentials` knows the secrets, `inbox` the queue, `database` the file
-    below them all.
+    Its parts are public: `registry` (collections and epochs), `manifest` (sealed files), `sealer`,
+    `sketches`, `credentials`, `inbox`, `maintenance` and `database`, the file below them.
     """
 
-    def __init__(self, folder: Path, limits: Limits, opened: ExitStack) -> None:
+    def __init__(self, folder: Path, limits: StoreLimits, opened: ExitStack) -> None:
         """Use a folder; takes over what is `opened` for it, such as its lock."""
         self.folder, self.limits, self.counters = folder, limits, Counters()
         self.stopping = False  # True: take nothing new
@@ -62,17 +61,17 @@ class Store(AbstractContextManager["Store"]):
         self.maintenance = Maintenance(self)
         self.inbox = Inbox(self)
         self.maintenance.start()
-        self._opened = opened.pop_all()
+        self._resources = opened.pop_all()
 
     @classmethod
-    def open(cls, folder: Path, limits: Limits | None = None) -> Self:
+    def open(cls, folder: Path, limits: StoreLimits | None = None) -> Self:
         """Open a folder, or create it; recover from a crash of the last process."""
         make_folder(folder)
         with ExitStack() as opened:
             opened.enter_context(locked(folder))
             for name in (*SUFFIXES, "spool"):
                 make_folder(folder / name)
-            return cls(folder, limits or Limits(), opened)
+            return cls(folder, limits or StoreLimits(), opened)
 
     def close(self) -> None:
         """Refuse new submissions, store queued ones, seal everything and unlock the folder.
@@ -84,26 +83,25 @@ class Store(AbstractContextManager["Store"]):
         self.stopping = True
         self.inbox.close()
         self.maintenance.stop()
-        with self._opened:
+        with self._resources:
             for epoch in list(self.registry.by_id.values()):
                 self.maintenance.attempt(self.sealer.seal, epoch)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close_epoch(self, digest: bytes, epoch: int) -> None:
-        """Close an epoch, seal it, and delete its request ids and tokens."""
-        self.end(self.registry.epoch(digest, epoch))
-
     def close_collection(self, digest: bytes) -> None:
         """Close a collection, and seal it."""
         collection = self.registry.collection(digest)
         self.registry.close_collection(collection)
         for epoch in list(collection.epochs.values()):
-            self.end(epoch)
+            self.close_epoch(epoch)
 
-    def end(self, epoch: Epoch, *, only_past: bool = False) -> None:
-        """Close an epoch; with `only_past`, only if it is still past. It is compacted later."""
+    def close_epoch(self, epoch: Epoch, *, only_past: bool = False) -> None:
+        """Close and seal an epoch, and delete its request ids and tokens; compact it later.
+
+        With `only_past`, only if it is still past.
+        """
         if self.registry.close_epoch(epoch, only_past=only_past):
             self.sealer.seal(epoch)
             self.database.purge(epoch.id)
@@ -135,19 +133,19 @@ class Store(AbstractContextManager["Store"]):
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
-        Waits for the disk only if it `opens` an epoch. After the commit, the waiter gets the
+        Waits for the disk only if it opens an epoch. After the commit, the waiter gets the
         outcome: "counted", "replayed", or a `Problem`.
         """
         collection = self.registry.collection(digest)
         try:
-            self._check_room()
-            if len(request) != NAME_BYTES:
-                raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
-            reports, hashed = _check(collection, body, token)
+            self.check_capacity()
+            if len(request) != ID_BYTES:
+                raise Problem(problems.NO_REQUEST_ID, f"a request id has {ID_BYTES} bytes")
+            reports, hashed = _check_body(collection, body, token)
             # Last, since it may open an epoch, and a refused submission must leave nothing behind.
-            found = self.registry.accepting(collection, epoch)
+            found = self.registry.epoch_for(collection, epoch)
         except Problem as problem:
-            collection.arrivals.refuse(problem.kind.code)
+            collection.arrivals.count_refusal(problem.kind.code)
             if problem.kind is problems.CANNOT_STORE:  # an epoch could not be opened
                 self.inbox.failed_at = time.monotonic()
             raise
@@ -155,12 +153,13 @@ class Store(AbstractContextManager["Store"]):
         self.inbox.submit(Submission(found, request, body, body_hash, reports, hashed, waiter))
         return reports
 
-    def opens(self, digest: bytes, epoch: int) -> bool:
+    def would_open(self, digest: bytes, epoch: int) -> bool:
         """Return whether a submission to this epoch may open it, which waits for the disk."""
         found = self.registry.collections.get(digest)
         return bool(found and found.period_s and not found.tokens and epoch not in found.epochs)
 
-    def _check_room(self) -> None:
+    def check_capacity(self) -> None:
+        """Raise `Problem` if a submission would be refused as busy, or because of a stop."""
         if self.inbox.closed:
             raise Problem(problems.STOPPING)
         if self.inbox.waiting >= self.limits.waiting:
@@ -178,14 +177,16 @@ class Store(AbstractContextManager["Store"]):
         collection = self.registry.collection(digest)
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
-        found = self.registry.accepting(collection, epoch, issuing=True)
+        found = self.registry.epoch_for(collection, epoch, issuing=True)
         tokens = [secrets.token_bytes(credentials.TOKEN_BYTES) for _ in range(count)]
-        names = b"".join(sorted([credentials.token_hash(token) for token in tokens]))
-        self.database.execute(credentials.ADD_TOKENS, (found.id, names))
+        hashes = b"".join(sorted([credentials.token_hash(token) for token in tokens]))
+        self.database.execute(credentials.ADD_TOKENS, (found.id, hashes))
         return [token.hex() for token in tokens]
 
 
-def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[int, bytes | None]:
+def _check_body(
+    collection: Collection, body: bytes, token: bytes | None
+) -> tuple[int, bytes | None]:
     """Return the number of reports, and the hash of the token where the collection needs one."""
     try:
         reports = collection.counter.count(body)

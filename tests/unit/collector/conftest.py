@@ -1,11 +1,9 @@
 """Small plans and bodies, and stores that seal only when told."""
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,12 +11,12 @@ from benchmarks import samples
 from faintly.core import Plan, ReportBatch
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
-from faintly_collector.storage.database import Database
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage import database
+from faintly_collector.storage.store import Store, StoreLimits
 
-QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
+QUIET = StoreLimits(seal_s=1e9)  # nothing is sealed unless a test says so
 STEPS = {  # of a seal, and which call of a part of a store ends it or, once written, comes next
-    "read": ("sealer", "_oldest"),
+    "read": ("sealer", "read_oldest"),
     "written": ("manifest", "change"),
     "committed": ("manifest", "change"),
     "done": ("sketches", "refresh"),
@@ -33,17 +31,10 @@ def synced() -> None:
 @pytest.fixture(autouse=True)
 def _unsynced(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let no other test wait for the disk: no power fails, so what was written is there."""
-    connect = Database._connect
-
-    def connect_unsynced(*given: Any, **named: Any) -> sqlite3.Connection:
-        made = connect(*given, **named)
-        made.execute("PRAGMA synchronous = OFF")
-        return made
-
     with pytest.MonkeyPatch.context() as patched:
         if "synced" not in request.fixturenames:
             patched.setattr(os, "fsync", lambda _: None)
-            patched.setattr(Database, "_connect", connect_unsynced)
+            patched.setattr(database, "SETTINGS", (*database.SETTINGS, "synchronous = OFF"))
         yield
 
 
@@ -83,7 +74,7 @@ def open_store(tmp_path: Path) -> Iterator[Callable[..., Store]]:
     """Return an opener of stores, in one folder unless told, closed after the test."""
     opened = []
 
-    def open_one(folder: Path = tmp_path / "data", limits: Limits = QUIET) -> Store:
+    def open_one(folder: Path = tmp_path / "data", limits: StoreLimits = QUIET) -> Store:
         opened.append(Store.open(folder, limits))
         return opened[-1]
 

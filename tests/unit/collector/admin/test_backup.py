@@ -48,7 +48,7 @@ def test_a_backup_of_a_running_store(
     assert fsck.check(tmp_path / "copy").findings == []
     backup.restore(tmp_path / "copy", tmp_path / "restored")
     for path in (tmp_path / "restored").rglob("s*s/*/*"):
-        assert path.stat().st_mtime == disk.CHANGED_S
+        assert path.stat().st_mtime == disk.MODIFIED_S
     for path in (tmp_path / "restored").rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     again = open_store(tmp_path / "restored")
@@ -112,7 +112,7 @@ def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
         store.registry.create(each)
         submit(store, each.digest, 0, fresh(), body_of(each, batch))
         store.seal()
-    copy_file, copied = backup._copy_file, []
+    copy_file, copied = backup.copy_file, []
 
     def slow(path, target):
         copied.append(copy_file(path, target))
@@ -120,7 +120,7 @@ def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
             store.delete(plan.digest)
         return copied[-1]
 
-    monkeypatch.setattr(backup, "_copy_file", slow)
+    monkeypatch.setattr(backup, "copy_file", slow)
     backup.backup(store.folder, tmp_path / "copy")
     assert len(copied) == 2  # one of two files, before there was only the other collection's
     assert fsck.check(tmp_path / "copy").findings == []
@@ -140,14 +140,14 @@ def test_of_two_copies_into_one_folder_one_is_made(
     store.registry.create(plan)
     submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
-    target, copy = tmp_path / "copy", backup._copy_files
+    target, copy = tmp_path / "copy", backup.copy_files
 
     def beside(*given):
         with pytest.raises(InvalidInput, match="not empty"):
             backup.backup(store.folder, target)
         return copy(*given)
 
-    monkeypatch.setattr(backup, "_copy_files", beside)
+    monkeypatch.setattr(backup, "copy_files", beside)
     backup.backup(store.folder, target)
     with pytest.raises(InvalidInput, match="not empty"):
         backup.backup(store.folder, target)
@@ -164,7 +164,7 @@ def test_a_copy_of_what_began_to_change_is_not_kept(
     store.registry.create(plan)
     store.close()
     said = iter([1, 2])
-    monkeypatch.setattr(database, "frozen_since", lambda _: next(said))
+    monkeypatch.setattr(database, "immutable_since", lambda _: next(said))
     with pytest.raises(InvalidInput, match="began to use"):
         backup.backup(store.folder, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
@@ -296,14 +296,14 @@ def test_a_disk_without_room_is_not_damage_and_the_backup_can_be_repeated(sealed
 
 
 def test_a_backup_that_fails_removes_only_what_it_made(sealed, tmp_path, monkeypatch):
-    copy_file, copy = backup._copy_file, tmp_path / "copy"
+    copy_file, copy = backup.copy_file, tmp_path / "copy"
 
     def fail(path, target):
         copy_file(path, target)
         (copy / "letter").write_text("somebody else's")
         raise Problem(problems.CANNOT_STORE, "no room")
 
-    monkeypatch.setattr(backup, "_copy_file", fail)
+    monkeypatch.setattr(backup, "copy_file", fail)
     with pytest.raises(InvalidInput, match=r"copy cannot be made \(no room\)"):
         backup.backup(sealed, copy)
     assert [path.name for path in copy.iterdir()] == ["letter"]

@@ -168,7 +168,7 @@ def test_what_a_crash_left_over_is_told_as_sound(folder_of):
     status, lines = said(folder)
     assert status == 0
     assert lines == [
-        f"segments/0-9.parquet.part: nothing names this file ({fsck.LEFT})",
+        f"segments/0-9.parquet.part: nothing names this file ({fsck.LEFTOVER})",
         f"{counts}: sound, with 1 leftover file",
     ]
     status, (line,) = said(folder, "--json")

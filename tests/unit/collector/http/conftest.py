@@ -21,9 +21,9 @@ from faintly.wire import report_v1
 from faintly_collector.http import answers, readers
 from faintly_collector.http.app import Collector, build
 from faintly_collector.http.settings import read_settings
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 
-QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
+QUIET = StoreLimits(seal_s=1e9)  # nothing is sealed unless a test says so
 
 
 class Web:
@@ -123,9 +123,9 @@ def body_of() -> Callable[[Plan, int], bytes]:
 class ReaderThread:
     """A reader without a process of its own: what a test patches holds for it as well."""
 
-    def __init__(self, pipe: int, stops: int) -> None:
+    def __init__(self, pipe: int, cancellations: int) -> None:
         self._pipe = Connection(os.dup(pipe))
-        stopping = Connection(os.dup(stops), writable=False)
+        stopping = Connection(os.dup(cancellations), writable=False)
         given = self._pipe, stopping
         self._thread = threading.Thread(target=answers.answer_all, args=given)
         self._thread.start()
@@ -148,7 +148,7 @@ class ReaderThread:
 def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let readers be threads, unless a test asks for processes."""
     if "processes" not in request.fixturenames:
-        monkeypatch.setattr(readers, "start", ReaderThread)
+        monkeypatch.setattr(readers, "start_reader", ReaderThread)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def processes() -> None:
     """Let readers be the processes that they are outside of tests."""
 
 
-def open_web(folder: Path, limits: Limits = QUIET, **settings: Any) -> Web:
+def open_web(folder: Path, limits: StoreLimits = QUIET, **settings: Any) -> Web:
     """Open a store and build its collector."""
     store = Store.open(folder, limits)
     return Web(store, build(store, read_settings(None, data=folder, **settings)))
@@ -167,7 +167,7 @@ def make_web(tmp_path: Path) -> Iterator[Callable[..., Web]]:
     """Return a maker of collectors with settings, in one folder, closed after the test."""
     opened: list[Web] = []
 
-    def make(limits: Limits = QUIET, **settings: Any) -> Web:
+    def make(limits: StoreLimits = QUIET, **settings: Any) -> Web:
         opened.append(open_web(tmp_path / "data", limits, **settings))
         return opened[-1]
 

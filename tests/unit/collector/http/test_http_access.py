@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from faintly.wire.problems import Problem
-from faintly_collector.http.access import Gate
+from faintly_collector.http.access import Access
 from faintly_collector.http.settings import Settings
 from faintly_collector.storage.collection import status_of
 from tests.every import every
@@ -211,11 +211,11 @@ def test_other_pages_may_not(make_web, plan, body_of, refused):
 
 
 def check(method: str, host: str, origin: str | None = None, *, local: bool) -> None:
-    """Let a request pass the gate of a folder without credentials."""
+    """Let a request pass the checks of a folder without credentials."""
     headers = {b"host": host.encode()} | ({} if origin is None else {b"origin": origin.encode()})
-    keyring = SimpleNamespace(roles=frozenset())
-    gate = Gate(keyring, Settings(data=Path("data"), allow_anyone=not local))
-    gate.check(method, list(headers.items()), headers)
+    credentials = SimpleNamespace(roles=frozenset())
+    access = Access(credentials, Settings(data=Path("data"), allow_anyone=not local))
+    access.check(method, list(headers.items()), headers)
 
 
 def test_a_page_of_the_same_address_may_call():

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import samples
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
-from faintly_collector.http import answers, readers
+from faintly_collector.http import answers, limits, readers
 
 ESTIMATES = {"json": {"keys": [1]}}
 
@@ -29,7 +29,7 @@ def address(web, plan, body_of):
 
 
 @pytest.fixture
-def questions(address):
+def queries(address):
     """One request of every kind that computes."""
     posted = [("POST", f"{address}/{name}", ESTIMATES) for name in ("estimates", "history")]
     posted.append(("POST", f"{address}/top", {"json": {"candidates": [1]}}))
@@ -65,9 +65,9 @@ class Gate:
 @pytest.fixture
 def gate(web, monkeypatch):
     """Stands before every reader, and is open after the test."""
-    made = Gate(readers.Seat.ask, len(web.collector.service.readers.seats))
-    monkeypatch.setattr(readers, "WAIT_S", 600.0)  # a busy machine must not refuse for us
-    monkeypatch.setattr(readers.Seat, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
+    made = Gate(readers.ReaderSlot.ask, len(web.collector.service.readers.slots))
+    monkeypatch.setattr(limits, "WAIT_S", 600.0)  # a busy machine must not refuse for us
+    monkeypatch.setattr(readers.ReaderSlot, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()
 
@@ -86,8 +86,8 @@ def check_few(web, gate, asked):
     assert gate.most == gate.slots
 
 
-def test_few_answers_are_made_at_a_time(web, questions, gate):
-    check_few(web, gate, questions * 5)
+def test_few_answers_are_made_at_a_time(web, queries, gate):
+    check_few(web, gate, queries * 5)
 
 
 def test_whoever_waits_takes_no_thread(web, address, gate):
@@ -108,13 +108,13 @@ def test_whoever_waits_takes_no_thread(web, address, gate):
     assert {answer.status_code for answer in asyncio.run(ask())} == {200}
 
 
-def test_nobody_waits_for_ever(web, questions, gate, refused, monkeypatch):
-    monkeypatch.setattr(readers, "WAIT_S", 0.05)
+def test_nobody_waits_for_ever(web, queries, gate, refused, monkeypatch):
+    monkeypatch.setattr(limits, "WAIT_S", 0.05)
 
     async def ask():
-        asked = asyncio.create_task(web.at_once(*questions[:1] * gate.slots))
+        asked = asyncio.create_task(web.at_once(*queries[:1] * gate.slots))
         await gate.fill()
-        late = await web.at_once(*questions)
+        late = await web.at_once(*queries)
         gate.open()
         return late, await asked
 
@@ -123,18 +123,18 @@ def test_nobody_waits_for_ever(web, questions, gate, refused, monkeypatch):
         refused(each, 429, "BUSY")
         assert each.headers["retry-after"] == "1"
     assert {answer.status_code for answer in answered} == {200}
-    assert web(*questions[0][:2], **ESTIMATES).status_code == 200  # the slots are free again
+    assert web(*queries[0][:2], **ESTIMATES).status_code == 200  # the slots are free again
 
 
-def test_not_everybody_may_wait(web, questions, gate, refused, monkeypatch):
-    monkeypatch.setattr(readers, "WAITING", 2)
+def test_not_everybody_may_wait(web, queries, gate, refused, monkeypatch):
+    monkeypatch.setattr(limits, "WAITING", 2)
 
     async def ask():
-        asked = asyncio.create_task(web.at_once(*questions[:1] * (gate.slots + 2)))
+        asked = asyncio.create_task(web.at_once(*queries[:1] * (gate.slots + 2)))
         await gate.fill()
-        while web.collector.service.readers._waiting < 2:
+        while web.collector.service.readers.waiting < 2:
             await asyncio.sleep(0.001)
-        (late,) = await web.at_once(questions[0])
+        (late,) = await web.at_once(queries[0])
         gate.open()
         return late, await asked
 
@@ -143,9 +143,9 @@ def test_not_everybody_may_wait(web, questions, gate, refused, monkeypatch):
     assert {answer.status_code for answer in answered} == {200}
 
 
-def test_no_question_is_taken_while_the_collector_stops(web, questions, refused):
+def test_no_question_is_taken_while_the_collector_stops(web, queries, refused):
     web.store.stopping = True
-    for method, path, options in questions:
+    for method, path, options in queries:
         refused(web(method, path, **options), 503, "STOPPING")
 
 
@@ -157,12 +157,12 @@ class Asker:
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         self.scope = {"type": "http", "method": "POST", "path": path, "query_string": b""}
         self.scope |= {"headers": headers, "root_path": ""}
-        self._messages = [{"type": "http.request", "body": body, "more_body": False}]
+        self.messages = [{"type": "http.request", "body": body, "more_body": False}]
         self.gone, self.sent = asyncio.Event(), []
 
     async def receive(self):
-        if self._messages:
-            return self._messages.pop()
+        if self.messages:
+            return self.messages.pop()
         await self.gone.wait()
         return {"type": "http.disconnect"}
 
@@ -225,12 +225,12 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
         await gate.fill()
         asker = Asker(path, {"keys": [63]})
         late = asker.ask(web.collector.middleware)
-        while not web.collector.service.readers._waiting:
+        while not web.collector.service.readers.waiting:
             await asyncio.sleep(0.001)
         asker.gone.set()
         async with asyncio.timeout(5):
             await late  # at once, so that another may wait
-        assert not web.collector.service.readers._waiting
+        assert not web.collector.service.readers.waiting
         gate.open()
         await asked
         return asker.answer
@@ -245,7 +245,7 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     path, seen = slow
     submitting = Asker(path.replace("estimates", "reports"), {})
     submitting.scope["query_string"] = b"request=" + b"0" * 32
-    submitting._messages = []  # its body never comes
+    submitting.messages = []  # its body never comes
 
     async def ask():
         asker = Asker(path, {"keys": KEYS})
@@ -260,36 +260,36 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
 
     assert asyncio.run(ask()) == (503, "STOPPING")
     assert submitting.answer == (503, "STOPPING")
-    web.collector.service.readers._threads.shutdown()  # waits for what still computes
+    web.collector.service.readers.close()  # waits for what still computes
     assert len(seen) < len(KEYS)
-    assert web.collector.middleware.reports.taken == 0
+    assert web.collector.middleware.report_bytes.used == 0
 
 
 def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
-    room = web.collector.middleware.questions
-    monkeypatch.setattr(room, "most", 100)
+    capacity = web.collector.middleware.control_bytes
+    monkeypatch.setattr(capacity, "limit", 100)
     long = {"json": {"keys": [1] * 100}}
     refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
     assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
-    assert room.taken == 0
+    assert capacity.used == 0
 
 
 def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
     async def ask():
         asker = Asker(f"{address}/estimates", {"keys": [1]})
-        asker._messages[0]["more_body"] = True
+        asker.messages[0]["more_body"] = True
         asker.gone.set()
         await asker.ask(web.collector.middleware)
         return asker.answer
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
-    assert web.collector.middleware.questions.taken == 0
+    assert web.collector.middleware.control_bytes.used == 0
 
 
 def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):
     gate = Gate(answers.write_sketch, 1)
     monkeypatch.setattr(answers, "write_sketch", gate)
-    free = web.collector.service.readers._free
+    free = web.collector.service.readers.free
 
     async def ask():
         asker = Asker(f"{address}/sketch", {})
@@ -299,7 +299,7 @@ def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeyp
         asker.gone.set()
         await asked
         gate.open()
-        while free.qsize() < len(web.collector.service.readers.seats):
+        while free.qsize() < len(web.collector.service.readers.slots):
             await asyncio.sleep(0.001)
         return asker.answer
 

@@ -272,7 +272,7 @@ def test_mixed_keys_have_no_arrow_column(web, open_plan, body_of, refused):
     assert pyarrow.ipc.open_stream(answer.content).read_all()["key"].to_pylist() == [2**64 - 1]
 
 
-def test_questions_without_answers(web, plan, open_plan, body_of, refused):
+def test_queries_without_answers(web, plan, open_plan, body_of, refused):
     address = web.create(plan)
     web.send(plan, body_of(plan, 5))
     for path in ("top", "noise-floor", "sketch", "top?epoch=all", "top?epoch=0"):
@@ -307,7 +307,7 @@ def test_questions_without_answers(web, plan, open_plan, body_of, refused):
         3,
     ],
 )
-def test_bad_questions_are_refused(web, address, refused, asked):
+def test_bad_queries_are_refused(web, address, refused, asked):
     refused(web("POST", f"{address}/estimates", json=asked), 422, "INVALID")
     nan = b'{"keys": [1], "level": NaN}'
     headers = {"content-type": "application/json"}

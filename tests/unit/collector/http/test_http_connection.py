@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly_collector.http import protocol
-from faintly_collector.http.serve import OWN_FILES, allow_files
+from faintly_collector.http import limits, protocol
+from faintly_collector.http.serve import allow_files
 from faintly_collector.storage.collection import status_of
 
 NOBODY = "00" * 16
@@ -47,7 +47,7 @@ class Line:
 
 
 @asynccontextmanager
-async def serving(collector, keep_alive_s=20, room=100):
+async def serving(collector, keep_alive_s=20, capacity=100):
     """Serve as `faintly serve` does, and yield what makes a `Line`."""
     config = uvicorn.Config(
         collector.middleware,
@@ -58,7 +58,7 @@ async def serving(collector, keep_alive_s=20, room=100):
         proxy_headers=False,
     )
     config.load()
-    state, shared = ServerState(), protocol.Room(room)
+    state, shared = ServerState(), protocol.Capacity(capacity)
     lines = []
 
     async def connect():
@@ -67,11 +67,11 @@ async def serving(collector, keep_alive_s=20, room=100):
 
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: protocol.Protocol(config, state, {}, room=shared), "127.0.0.1", 0
+        lambda: protocol.Protocol(config, state, {}, connections=shared), "127.0.0.1", 0
     )
     async with server:
         address = server.sockets[0].getsockname()
-        connect.room = shared
+        connect.capacity = shared
         try:
             yield connect
         finally:
@@ -197,11 +197,11 @@ def test_who_sends_too_much_is_told(web, address, path, chunked):
             return await asyncio.to_thread(plain, port)
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 413")
-    assert web.collector.middleware.reports.taken == 0
+    assert web.collector.middleware.report_bytes.used == 0
 
 
 def test_a_refused_body_without_end_is_cut_off(web, address, monkeypatch):
-    monkeypatch.setattr(protocol, "BODY_BYTES", 10 << 20)
+    monkeypatch.setattr(limits, "REFUSED_BODY_BYTES", 10 << 20)
 
     async def talk():
         async with line_to(web.collector) as line:
@@ -246,12 +246,12 @@ def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
         with web.store.database.write_lock:  # the commit waits until it is gone
             async with line_to(web.collector) as line:
                 line.writer.write(request_of(address, body_of(plan, 1)))
-                while not web.collector.middleware.reports.taken:
+                while not web.collector.middleware.report_bytes.used:
                     await asyncio.sleep(0.001)
                 line.writer.transport.abort()
                 while line.state.connections:
                     await asyncio.sleep(0.001)
-        while web.collector.middleware.reports.taken:
+        while web.collector.middleware.report_bytes.used:
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(talk(), 20))
@@ -266,7 +266,7 @@ def test_a_server_that_stops_answers_first_and_hangs_up_then(web, address, plan,
         async with line_to(web.collector) as line:
             with web.store.database.write_lock:
                 line.writer.write(whole[:-5] if half else whole)
-                while not web.collector.middleware.reports.taken:
+                while not web.collector.middleware.report_bytes.used:
                     await asyncio.sleep(0.001)
                 for connection in list(line.state.connections):
                     connection.shutdown()
@@ -301,7 +301,7 @@ def test_an_old_client_is_hung_up_on(web, address, plan, body_of):
     ids=["an empty line", "a body that nobody reads", "a trailer that says close"],
 )
 def test_nothing_keeps_an_idle_connection(web, address, plan, body_of, last, monkeypatch):
-    monkeypatch.setattr(protocol, "ARRIVE_S", 0.5)
+    monkeypatch.setattr(limits, "ARRIVE_S", 0.5)
 
     async def talk():
         async with line_to(web.collector, keep_alive_s=1) as line:
@@ -319,7 +319,7 @@ def test_nothing_keeps_an_idle_connection(web, address, plan, body_of, last, mon
 
 def test_one_connection_too_many_is_told_so(web, address, plan, body_of):
     async def talk():
-        async with serving(web.collector, room=2) as connect:
+        async with serving(web.collector, capacity=2) as connect:
             first, second = [await connect() for _ in range(2)]
             first.writer.write(request_of(address, body_of(plan, 1)))
             assert (await first.read())[0] == "HTTP/1.1 200 OK"
@@ -333,7 +333,7 @@ def test_one_connection_too_many_is_told_so(web, address, plan, body_of):
             assert await third.is_closed()
             third.writer.close()
             second.writer.close()
-            while connect.room.taken > 1:
+            while connect.capacity.used > 1:
                 await asyncio.sleep(0.001)
             fourth = await connect()
             fourth.writer.write(request_of(address, body_of(plan, 1)))
@@ -343,10 +343,10 @@ def test_one_connection_too_many_is_told_so(web, address, plan, body_of):
 
 
 def test_many_connections_too_many_are_dropped(web, monkeypatch):
-    monkeypatch.setattr(protocol, "TOLD", 0)
+    monkeypatch.setattr(limits, "REFUSED_CONNECTIONS", 0)
 
     async def talk():
-        async with serving(web.collector, room=0) as connect:
+        async with serving(web.collector, capacity=0) as connect:
             assert await (await connect()).is_closed()
 
     asyncio.run(talk())
@@ -355,7 +355,7 @@ def test_many_connections_too_many_are_dropped(web, monkeypatch):
 @pytest.mark.parametrize(
     ("soft", "hard", "wanted", "allowed"),
     [
-        (1024, 1024, 4096, 1024 - OWN_FILES),
+        (1024, 1024, 4096, 1024 - limits.OWN_FILES),
         (1024, 1 << 20, 4096, 4096),
         (1024, -1, 4096, 4096),
         (-1, -1, 4096, 4096),
@@ -364,13 +364,13 @@ def test_many_connections_too_many_are_dropped(web, monkeypatch):
     ],
 )
 def test_connections_leave_files_for_the_rest(monkeypatch, soft, hard, wanted, allowed):
-    limits = [(soft, hard)]
-    monkeypatch.setattr("resource.getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
+    pairs = [(soft, hard)]
+    monkeypatch.setattr("resource.getrlimit", lambda _: pairs[-1])
+    monkeypatch.setattr("resource.setrlimit", lambda _, pair: pairs.append(pair))
     assert allow_files(wanted) == allowed
-    now = limits[-1][0]
-    assert now == -1 or now >= min(soft if hard == 64 else wanted, allowed + OWN_FILES)
-    assert limits[-1][1] == hard
+    now = pairs[-1][0]
+    assert now == -1 or now >= min(soft if hard == 64 else wanted, allowed + limits.OWN_FILES)
+    assert pairs[-1][1] == hard
 
 
 @pytest.mark.parametrize("method", [b"GET", b"HEAD"])
@@ -431,7 +431,7 @@ def test_the_head_of_an_answer_leaves_with_its_body():
             written.append(None)
 
     async def write():
-        both = protocol.Together(Wire())
+        both = protocol.CoalescingTransport(Wire())
         for data in (b"HTTP/1.1 200 head", b"body", b"", b"more", b"HTTP/1.1 100 Continue"):
             both.write(data)
         for last in (both.write, lambda _: both.close()):

@@ -12,7 +12,7 @@ from benchmarks import samples
 from faintly import make_plan
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 from tests.every import every
 
 
@@ -106,7 +106,7 @@ def test_bad_plans_are_refused(web, plan, refused, change):
 
 def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, refused):
     cells = math.prod(mechanism_of(plan).tables.shape)
-    web, large = make_web(Limits(table_bytes=4 * max(cells, 256))), samples.open_plan(100_000)
+    web, large = make_web(StoreLimits(table_bytes=4 * max(cells, 256))), samples.open_plan(100_000)
     assert 4 * math.prod(mechanism_of(large).tables.shape) > 4 * max(cells, 256)
     told = web("POST", "/v1/collections", json={"plan": large.document()})
     document = refused(told, 422, "BAD_PLAN")
@@ -120,7 +120,7 @@ def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, refu
 def test_a_large_plan_that_is_there_already_is_found(make_web, open_plan):
     with make_web().store as before:
         before.registry.create(open_plan)
-    web = make_web(Limits(table_bytes=1024))
+    web = make_web(StoreLimits(table_bytes=1024))
     again = web("POST", "/v1/collections", json={"plan": open_plan.document()})
     assert again.status_code == 200
 
@@ -191,7 +191,7 @@ def test_json_must_be_called_so(web, plan, refused):
         assert "application/json" in refused(told, 422, "INVALID")["hint"]
 
 
-def test_the_body_of_a_question_has_a_limit_too(make_web, refused):
+def test_the_body_of_a_query_has_a_limit_too(make_web, refused):
     web = make_web(body_bytes=2048)
     headers = {"content-type": "application/json"}
     told = web("POST", "/v1/collections", content=bytes(2049), headers=headers)

@@ -7,7 +7,7 @@ import pytest
 
 from faintly_collector.http import routes_collections
 from faintly_collector.storage.collection import status_of
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 from tests.every import every
 
 ID = "0123456789abcdef" * 2
@@ -126,7 +126,7 @@ def test_a_body_that_comes_in_pieces_is_counted(web, address, plan, body_of):
 
 def test_a_full_inbox_asks_for_patience(make_web, plan, body_of, refused):
     body = body_of(plan, 100)
-    web = make_web(Limits(seal_s=1e9, inbox_bytes=len(body) - 40))
+    web = make_web(StoreLimits(seal_s=1e9, inbox_bytes=len(body) - 40))
     web.store.maintenance.stop()  # which would seal at once
     web.create(plan)
     assert web.send(plan, body).status_code == 200

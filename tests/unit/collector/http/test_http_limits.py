@@ -8,8 +8,10 @@ import weakref
 
 import pytest
 
-from faintly_collector.http import answers, routes_collections
-from faintly_collector.storage.store import Limits
+from faintly_collector.http import answers, limits, routes_collections
+from faintly_collector.storage import registry
+from faintly_collector.storage.collection import Epoch
+from faintly_collector.storage.store import StoreLimits
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def address(web, plan):
 
 @pytest.mark.parametrize("retention", ["keep", "drop"])
 def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, retention):
-    web = make_web(Limits(seal_s=1e9))
+    web = make_web(StoreLimits(seal_s=1e9))
     address = web.create(plan, epochs=[0, 1], retention=retention)
     for epoch in (0, 1):  # the second takes the only place in memory
         assert web.send(plan, body_of(plan, 50), params={"epoch": epoch}).status_code == 200
@@ -51,7 +53,7 @@ def test_damaged_pending_reports_are_told(make_web, plan, body_of, refused):
 def test_a_full_disk_is_told_to_who_administers(make_web, plan, body_of, refused, monkeypatch):
     web = make_web()
     address = web.create(plan, tokens=True)
-    writer = web.store.database._writer
+    writer = web.store.database.writer
     pages = writer.execute("PRAGMA page_count").fetchone()[0]
     writer.execute(f"PRAGMA max_page_count = {pages}")
     many = {"count": 10_000, "epoch": 0}
@@ -80,29 +82,29 @@ def test_a_strangers_body_is_not_read(web, address, refused):
 
 
 def test_bodies_have_so_much_memory_and_no_more(web, address, plan, body_of, refused):
-    room = web.collector.middleware.reports
+    capacity = web.collector.middleware.report_bytes
     body = body_of(plan, 1000)
-    taken = room.taken = room.most - len(body) + 1  # by others that wait
+    used = capacity.used = capacity.limit - len(body) + 1  # by others that wait
     refused(web.send(plan, body), 429, "BUSY")
     refused(web.send(plan, iter([body[:500], body[500:]])), 429, "BUSY")
-    assert room.taken == taken
-    room.taken = 0
+    assert capacity.used == used
+    capacity.used = 0
     assert web.send(plan, body).status_code == 200
     assert web.send(plan, iter([body[:500], body[500:]])).status_code == 200
     refused(web.send(plan, iter([body[:500], body[:500]])), 400, "BAD_REPORTS")
-    assert room.taken == 0
+    assert capacity.used == 0
 
 
 def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatch):
     web = make_web()
     web.create(plan, period_s=3600.0, epochs=[])
-    opened, open_one = [], web.store.registry._open
+    opened = []
 
     def noting(*arguments):
         opened.append(threading.current_thread())
-        return open_one(*arguments)
+        return Epoch(*arguments)
 
-    monkeypatch.setattr(web.store.registry, "_open", noting)
+    monkeypatch.setattr(registry, "Epoch", noting)
     now = int(time.time() // 3600)
     for _ in range(2):
         sent = web.send(plan, body_of(plan, 1), params={"epoch": now})
@@ -112,12 +114,12 @@ def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatc
 
 
 def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch):
-    web = make_web(Limits(seal_s=1e9))
+    web = make_web(StoreLimits(seal_s=1e9))
     address = web.create(plan, epochs=[0, 1, 2, 3])
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    made, alive, reader_of = [], [], answers._reader
+    made, alive, reader_of = [], [], answers.open_reader
 
     def noting(sketch):
         alive.append(sum(each() is not None for each in made))
@@ -125,7 +127,7 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
         made.append(weakref.ref(reader))
         return reader
 
-    monkeypatch.setattr(answers, "_reader", noting)
+    monkeypatch.setattr(answers, "open_reader", noting)
     asked = web("POST", f"{address}/history", json={"keys": [1]})
     assert [row["epoch"] for row in asked.json()["epochs"]] == [0, 1, 2, 3]
     assert max(alive) <= 1
@@ -141,14 +143,14 @@ def test_a_history_has_a_bound(web, address, plan, body_of, refused, monkeypatch
     for epoch in range(3):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    monkeypatch.setattr(answers, "MOST_CELLS", 12)
+    monkeypatch.setattr(limits, "CELLS", 12)
     whole = web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4]})
     assert [len(row["estimates"]) for row in whole.json()["epochs"]] == [4, 4, 4]
     told = refused(
         web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4, 5]}), 422, "INVALID"
     )
     assert "5 keys in 3 epochs" in told["message"]
-    monkeypatch.setattr(answers, "MOST_HISTORY_BYTES", len(whole.content) - 100)
+    monkeypatch.setattr(limits, "HISTORY_BYTES", len(whole.content) - 100)
     told = refused(web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4]}), 422, "INVALID")
     assert "too long" in told["message"]
 
@@ -158,8 +160,8 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     web.store.seal()
     whole = web("GET", f"{address}/sketch")
     assert int(whole.headers["content-length"]) == len(whole.content)
-    monkeypatch.setattr(routes_collections, "PIECE", 100)
-    pieces, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
+    monkeypatch.setattr(limits, "DOWNLOAD_CHUNK_BYTES", 100)
+    chunks, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
     scope |= {"headers": [(b"host", b"localhost")], "query_string": b"", "root_path": ""}
     messages = [{"type": "http.request", "body": b"", "more_body": False}]
 
@@ -167,21 +169,21 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
         return messages.pop() if messages else await asyncio.Event().wait()
 
     async def send(message):
-        pieces.append(message.get("body", b""))
+        chunks.append(message.get("body", b""))
 
     asyncio.run(web.collector.middleware(scope, receive, send))
-    assert b"".join(pieces) == whole.content
-    assert max(map(len, pieces)) == 100
+    assert b"".join(chunks) == whole.content
+    assert max(map(len, chunks)) == 100
     assert list((web.store.folder / "spool").iterdir()) == []
 
 
 def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
-    monkeypatch.setattr(routes_collections, "DOWNLOADS", 1)
+    monkeypatch.setattr(limits, "DOWNLOADS", 1)
     downloading = []
     monkeypatch.setattr(
-        routes_collections, "_pieces", lambda file: downloading.append(file) or iter(())
+        routes_collections, "read_chunks", lambda file: downloading.append(file) or iter(())
     )
     assert web("GET", f"{address}/sketch").status_code == 200  # and somebody reads slowly
     refused(web("GET", f"{address}/sketch"), 429, "BUSY")

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from faintly.errors import InvalidInput
 from faintly_collector.http import logs, routes_collections, routes_operations
 from faintly_collector.http.settings import Settings, read_settings
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 
 
 def metrics(web) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
@@ -126,7 +126,7 @@ def test_without_senders_the_disk_says_that_it_is_well(web, plan, body_of, refus
 
 def test_it_is_not_ready_while_the_inbox_is_full(make_web, plan, body_of, refused):
     body = body_of(plan, 100)
-    web = make_web(Limits(seal_s=1e9, inbox_bytes=len(body) - 40))
+    web = make_web(StoreLimits(seal_s=1e9, inbox_bytes=len(body) - 40))
     web.store.maintenance.stop()  # which would seal at once
     web.create(plan)
     assert web("GET", "/readyz").status_code == 200

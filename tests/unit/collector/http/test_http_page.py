@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from benchmarks import samples
-from faintly_collector.http import access
+from faintly_collector.http import access, limits
 from faintly_collector.http.routes_page import FOLDER
 from faintly_collector.storage.collection import HOURS
 
@@ -183,7 +183,7 @@ def test_sessions_end(guarded, monkeypatch):
     web("DELETE", "/session", headers=first)
     assert [status(each) for each in (first, second)] == [401, 200]
     now = time.monotonic()
-    monkeypatch.setattr(access.time, "monotonic", lambda: now + access.LIFE_S + 1)
+    monkeypatch.setattr(access.time, "monotonic", lambda: now + limits.SESSION_S + 1)
     assert status(second) == 401
     monkeypatch.undo()
     assert status(third) == 200
@@ -193,7 +193,7 @@ def test_sessions_end(guarded, monkeypatch):
 
 def test_the_oldest_session_ends_where_there_are_too_many(guarded, monkeypatch):
     web, secrets = guarded
-    monkeypatch.setattr(access, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(limits, "SESSIONS", 2)
     cookies = [cookie_of(sign_in(web, secrets["read"])) for _ in range(3)]
     answers = [web("GET", "/v1/collections", headers=each).status_code for each in cookies]
     assert answers == [401, 200, 200]

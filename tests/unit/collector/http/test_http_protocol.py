@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly_collector.http import access, middleware, protocol
+from faintly_collector.http import access, limits, middleware, protocol
 from faintly_collector.http.settings import Settings
 from faintly_collector.storage.collection import status_of
 
@@ -31,7 +31,9 @@ async def answered_to(collector, pieces):
     config.load()
     state = ServerState()
     server = await loop.create_server(
-        lambda: protocol.Protocol(config, state, {}, room=protocol.Room(100)), "127.0.0.1", 0
+        lambda: protocol.Protocol(config, state, {}, connections=protocol.Capacity(100)),
+        "127.0.0.1",
+        0,
     )
     async with server:
         host, port = server.sockets[0].getsockname()
@@ -65,14 +67,14 @@ def head_of(address):
     ],
 )
 def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
-    monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
+    monkeypatch.setattr(limits, "ARRIVE_S", 0.2)
     pieces = [] if rest is None else [head_of(address) + rest]
     assert asyncio.run(answered_to(web.collector, pieces)) == b""
-    assert web.collector.middleware.reports.taken == 0
+    assert web.collector.middleware.report_bytes.used == 0
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
-    monkeypatch.setattr(protocol, "ARRIVE_S", 5.0)
+    monkeypatch.setattr(limits, "ARRIVE_S", 5.0)
     body = body_of(plan, 50)
     one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
     last = head_of(address) + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -178,21 +180,21 @@ async def reads_nothing():
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": bytes(LONG)})
 
-    loop, room = asyncio.get_running_loop(), protocol.Room(100)
+    loop, capacity = asyncio.get_running_loop(), protocol.Capacity(100)
     config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
     server = await loop.create_server(
-        lambda: protocol.Protocol(config, state, {}, room=room), "127.0.0.1", 0
+        lambda: protocol.Protocol(config, state, {}, connections=capacity), "127.0.0.1", 0
     )
     async with server, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         had = 0
         try:
-            while not room.taken:
+            while not capacity.used:
                 await asyncio.sleep(0.001)
-            while room.taken:
+            while capacity.used:
                 await asyncio.sleep(0.001)
             while piece := await reader.read(1 << 20):
                 had += len(piece)
@@ -204,11 +206,11 @@ async def reads_nothing():
 
 
 def test_who_does_not_read_an_answer_is_cut_off(monkeypatch):
-    monkeypatch.setattr(protocol, "STALL_S", 0.1)
+    monkeypatch.setattr(limits, "STALL_S", 0.1)
     assert asyncio.run(reads_nothing()) < LONG
 
 
-MIB = protocol.STALL_BYTES
+MIB = limits.STALL_BYTES
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ def test_who_reads_slowly_gets_all(left, cut_off):
     async def talk():
         config = uvicorn.Config(lambda: None, ws="none", log_config=None)
         config.load()
-        line = protocol.Protocol(config, ServerState(), {}, room=protocol.Room(1))
+        line = protocol.Protocol(config, ServerState(), {}, connections=protocol.Capacity(1))
         line.connection_made(Wire())
         line.loop = SimpleNamespace(call_later=lambda seconds, *look: looks.append(look))
         line.pause_writing()
@@ -258,14 +260,14 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
-    gate, room = access.Gate(None, Settings(data=Path("data"))), middleware.Room(0)
+    checks, capacity = access.Access(None, Settings(data=Path("data"))), middleware.Capacity(0)
 
     async def answer():
-        exchange = middleware.Exchange({"headers": []}, receive, send, gate, room)
+        exchange = middleware.Exchange({"headers": []}, receive, send, checks, capacity)
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
-    for size, pieces in ((0, 1), (middleware.PIECE_BYTES, 1), (2 * middleware.PIECE_BYTES + 1, 3)):
+    for size, pieces in ((0, 1), (limits.CHUNK_BYTES, 1), (2 * limits.CHUNK_BYTES + 1, 3)):
         sent.clear()
         body = os.urandom(size)
         asyncio.run(answer())
@@ -297,10 +299,10 @@ def test_a_head_that_comes_in_one_read_is_bounded(web, name, more):
     async def talk():
         config = uvicorn.Config(web.collector.middleware, ws="none", log_config=None)
         config.load()
-        line = protocol.Protocol(config, ServerState(), {}, room=protocol.Room(1))
+        line = protocol.Protocol(config, ServerState(), {}, connections=protocol.Capacity(1))
         line.connection_made(Wire())
         head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: \r\n\r\n"
-        fill = b"x" * (protocol.HEAD_BYTES - len(head) + more)
+        fill = b"x" * (limits.HEAD_BYTES - len(head) + more)
         line.data_received(head.replace(name, name + fill))
         async with asyncio.timeout(20):
             while not written:

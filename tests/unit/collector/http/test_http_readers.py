@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import samples
 from faintly.wire.problems import Problem
-from faintly_collector.http import answers, models, routes, routes_collections
+from faintly_collector.http import answers, limits, models, routes_collections
 
 HEADERS = {"content-type": "application/json"}
 ESTIMATES = {"json": {"keys": [1]}}
@@ -33,8 +33,8 @@ def address(web, plan, body_of):
 
 def numbers(web):
     """Return the process ids of the readers, those free and those at work."""
-    seats = web.collector.service.readers.seats
-    return [each.process.pid for each in seats if each.process is not None]
+    slots = web.collector.service.readers.slots
+    return [each.process.pid for each in slots if each.process is not None]
 
 
 def at_the_sketch(web, monkeypatch, act):
@@ -114,7 +114,7 @@ def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch
     monkeypatch.setattr(routes_collections, "new_collection", fail)
     long = json.dumps({"keys": ["x" * 1000] * 5_000, "unknown": 1})
     refused(web("POST", f"{address}/estimates", content=long, headers=HEADERS), 422, "INVALID")
-    long = "[" * (routes.SHORT_BYTES + 1)
+    long = "[" * (limits.SHORT_BYTES + 1)
     refused(web("POST", "/v1/collections", content=long, headers=HEADERS), 400, "BAD_REQUEST")
     plan = samples.open_plan(1000)
     long = json.dumps({"plan": plan.document(), "epochs": list(range(1000))}, indent=9)
@@ -128,7 +128,7 @@ def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch
     ("method", "path"), [("PUT", "/epochs/7"), ("POST", "/tokens")], ids=["epochs", "tokens"]
 )
 def test_what_readers_do_not_parse_must_be_short(web, address, refused, method, path):
-    document = json.dumps({"state": "open", "x": "y" * routes.SHORT_BYTES})
+    document = json.dumps({"state": "open", "x": "y" * limits.SHORT_BYTES})
     answer = web(method, address + path, content=document, headers=HEADERS)
     refused(answer, 413, "TOO_LARGE")
 
@@ -136,7 +136,7 @@ def test_what_readers_do_not_parse_must_be_short(web, address, refused, method, 
 def test_a_long_plan_is_taken(web):
     plan = samples.one_cell_plan(1000, 64)
     padded = json.dumps({"plan": plan.document(), "epochs": list(range(1000))}, indent=9)
-    assert len(padded) > routes.SHORT_BYTES
+    assert len(padded) > limits.SHORT_BYTES
     made = web("POST", "/v1/collections", content=padded, headers=HEADERS)
     assert (made.status_code, len(made.json()["epochs"])) == (201, 1000)
 
@@ -164,8 +164,8 @@ def test_sketches_are_mapped_and_shared(web, direct_plan, body_of):
 
 
 def test_one_transform_is_kept_and_serves_until_a_seal(web, address, plan, body_of, monkeypatch):
-    made, reader_of = [], answers._reader
-    monkeypatch.setattr(answers, "_reader", lambda sketch: made.append(1) or reader_of(sketch))
+    made, reader_of = [], answers.open_reader
+    monkeypatch.setattr(answers, "open_reader", lambda sketch: made.append(1) or reader_of(sketch))
     for level in (0.9, 0.95, 0.99):
         web("POST", f"{address}/estimates", json={"keys": [1], "level": level})
     assert len(made) == 1
@@ -187,8 +187,8 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
             path.unlink()
         else:
             path.write_bytes(damage)
-        for seat in web.collector.service.readers.seats:  # nothing is kept
-            seat.end()
+        for slot in web.collector.service.readers.slots:  # nothing is kept
+            slot.end()
         answer = web("POST", f"{address}/estimates", **ESTIMATES)
         if retention == "keep":
             assert answer.json() == before
@@ -196,12 +196,12 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
             refused(answer, 503, "DAMAGED")
 
 
-def test_what_was_given_up_is_known_by_its_number():
+def test_a_cancelled_query_is_known_by_its_number():
     listening, told = Pipe(duplex=False)
-    found = answers.Source(None, listening)
+    found = answers.SketchSource(None, listening)
 
     def begin(number):
-        found.begin(answers.Question(number, "", "", "", "", b"", Path()))
+        found.begin(answers.Query(number, "", "", "", "", b"", Path()))
 
     begin(0)
     told.send(3)

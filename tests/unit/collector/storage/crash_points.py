@@ -19,13 +19,14 @@ from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 from faintly_collector.admin import fsck
+from faintly_collector.storage import database
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.database import Database
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from tests.collecting import sketch_of, submit
 
 DIED = 77
-QUIET = Limits(seal_s=1e9)
+QUIET = StoreLimits(seal_s=1e9)
 PLAN = samples.one_cell_plan(1000, 64)
 BATCHES = list(samples.batches(PLAN, 40, 10))
 BODIES = [report_v1.encode_batch(batch, mechanism_of(PLAN).layout) for batch in BATCHES]
@@ -35,14 +36,8 @@ REQUESTS = [bytes([number]) * 16 for number in range(len(BODIES))]
 
 def forget_syncs() -> None:
     """Wait for no disk: a process dies here, not the machine."""
-    connect = Database._connect
-
-    def connect_unsynced(*given, **named):
-        made = connect(*given, **named)
-        made.execute("PRAGMA synchronous = OFF")
-        return made
-
-    os.fsync, Database._connect = lambda _: None, connect_unsynced
+    os.fsync = lambda _: None
+    database.SETTINGS = (*database.SETTINGS, "synchronous = OFF")
 
 
 class Steps:

@@ -38,7 +38,7 @@ def filled(open_store, plan, batches, body_of, fresh):
 
 def close(store, plan):
     """Close the epoch, and merge its segments in place of the maintenance thread."""
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     while store.sealer.compact(store.registry.epoch(plan.digest, 0)):
         pass
 
@@ -75,7 +75,7 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
 def test_a_merge_that_fails_at_any_point_loses_nothing(
     filled, open_store, plan, batches, at_step, step
 ):
-    """The process lives on, so what is in memory must be right as well."""
+    """The process lives on, so its manifest in memory must match the disk."""
     store = filled
 
     def fail():
@@ -100,7 +100,7 @@ def test_a_merge_that_fails_at_any_point_loses_nothing(
 
 
 def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh, monkeypatch):
-    monkeypatch.setattr(seal, "MOST_REPORTS", 25)
+    monkeypatch.setattr(seal, "MAX_REPORTS", 25)
     batches = [batches_of(plan, size, size)[0] for size in (10, 13, 12, 3, 1)]
     store.registry.create(plan)
     for batch in batches:
@@ -132,7 +132,7 @@ def test_a_copy_delays_the_deletion_of_what_was_merged(filled, plan):
     with copying(store.folder):
         close(store, plan)
         assert len(list(store.folder.glob("segments/*/*"))) == 5
-    store.manifest.tidy()
+    store.manifest.delete_replaced()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     store.close()
     assert fsck.check(store.folder).findings == []

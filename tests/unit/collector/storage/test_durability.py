@@ -26,7 +26,7 @@ def body(plan, batches_of, body_of):
 def careless(database):
     """Return which connections would acknowledge what a power failure may take."""
     found = {}
-    for name in ("_writer", "_reader", "_checkpointer"):
+    for name in ("writer", "reader", "checkpointer"):
         connection = getattr(database, name)
         found[name] = [
             connection.execute(f"PRAGMA {each}").fetchone()[0]
@@ -38,8 +38,8 @@ def careless(database):
 
 def test_commits_are_synced(store):
     assert careless(store.database) == set()
-    store.database._writer.execute("PRAGMA synchronous = NORMAL")  # the mutant
-    assert careless(store.database) == {"_writer"}
+    store.database.writer.execute("PRAGMA synchronous = NORMAL")  # the mutant
+    assert careless(store.database) == {"writer"}
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_file_is_on_the_disk_before_the_manifest_names_it(
     submit(store, plan.digest, 0, fresh(), body)
     if mutant is not None:
         mutant(monkeypatch)
-    store.database._writer.set_trace_callback(lambda statement: events.append((statement, 0)))
+    store.database.writer.set_trace_callback(lambda statement: events.append((statement, 0)))
     events.clear()
     store.seal()
     (file,) = store.folder.glob("segments/*/*" if retention == "keep" else "sketches/*/*")
@@ -137,11 +137,11 @@ def test_a_file_is_on_the_disk_before_the_manifest_names_it(
 def test_an_answer_comes_after_its_commit(store, plan, body, fresh):
     store.registry.create(plan)
     seen = []
-    store.database._writer.set_trace_callback(seen.append)
+    store.database.writer.set_trace_callback(seen.append)
 
     def answer(waiter):
         # By now nothing is left to do: the transaction has ended.
-        if not store.database._writer.in_transaction:
+        if not store.database.writer.in_transaction:
             seen.append(waiter.result())
 
     waiter = Future()
@@ -158,4 +158,4 @@ def test_files_do_not_tell_when_they_were_made(store, plan, body, fresh, retenti
     store.close()
     files = [path for path in store.folder.glob("s*s/*/*") if path.is_file()]
     assert files
-    assert {path.stat().st_mtime for path in files} == {disk.CHANGED_S}
+    assert {path.stat().st_mtime for path in files} == {disk.MODIFIED_S}

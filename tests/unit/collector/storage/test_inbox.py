@@ -8,7 +8,7 @@ from tests.collecting import submit
 
 def test_a_commit_waits_for_more_only_after_a_crowd(store, plan, bodies, fresh, monkeypatch):
     pauses = []
-    monkeypatch.setattr(inbox, "CROWD", 3)
+    monkeypatch.setattr(inbox, "LARGE_GROUP", 3)
     monkeypatch.setattr(inbox.time, "sleep", pauses.append)
     store.registry.create(plan)
     for _ in range(3):

@@ -10,7 +10,7 @@ from faintly.wire.problems import CANNOT_STORE, Problem
 from faintly_collector.storage import maintenance, seal, segments
 from faintly_collector.storage.collection import Clock, status_of
 from faintly_collector.storage.registry import Registry
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 from tests.collecting import sketch_of, submit
 
 PERIOD = 1800.0
@@ -89,8 +89,8 @@ def test_a_clock_that_jumps_while_the_collector_runs_ends_no_epoch(
     submit(store, plan.digest, 1000, fresh(), bodies[0])
     for wrong in (1024, 976):
         clock[0] = wrong
-        assert store.maintenance.ended(1e9) == []
-        assert store.maintenance.ended(2e9) == []
+        assert store.maintenance.find_ended(1e9) == []
+        assert store.maintenance.find_ended(2e9) == []
     assert submit(store, plan.digest, 1000, fresh(), bodies[1]) == "counted"
 
 
@@ -100,7 +100,7 @@ def test_an_epoch_stays_open_for_its_grace(store, plan, bodies, fresh, clock, pe
     grace = periods * PERIOD
     store.registry.create(plan, period_s=PERIOD, grace_s=grace, epochs=(5,))
     submit(store, plan.digest, 1000, fresh(), bodies[0])
-    ended = store.maintenance.ended
+    ended = store.maintenance.find_ended
     assert ended(0.0) == ended(1e9) == []  # it is current
     at(clock, 2000)
     assert ended(1e9) == ended(1e9 + grace - 1) == []
@@ -127,18 +127,18 @@ def test_restarts_do_not_make_the_grace_longer(open_store, plan, bodies, fresh, 
     submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 2000)
     start = float(int(time.monotonic()))  # whole, so that sums of times are exact
-    assert store.maintenance.ended(start) == []
-    assert store.maintenance.ended(start + PERIOD - 100) == []
+    assert store.maintenance.find_ended(start) == []
+    assert store.maintenance.find_ended(start + PERIOD - 100) == []
     store.close()
     again = open_store()
     again.maintenance.stop()
     (epoch,) = again.registry.by_id.values()
     epoch.past_since = None  # the thread may have looked already
-    assert again.maintenance.ended(start) == []
-    assert again.maintenance.ended(start + 99) == []
-    assert [epoch.number for epoch in again.maintenance.ended(start + 100)] == [1000]
+    assert again.maintenance.find_ended(start) == []
+    assert again.maintenance.find_ended(start + 99) == []
+    assert [epoch.number for epoch in again.maintenance.find_ended(start + 100)] == [1000]
     at(clock, 1000)  # a clock that was wrong is forgotten, on the disk as well
-    assert again.maintenance.ended(start + 101) == []
+    assert again.maintenance.find_ended(start + 101) == []
     assert again.database.rows("SELECT late_s FROM epochs") == [(0.0,)]
 
 
@@ -212,17 +212,17 @@ def test_an_epoch_is_queued_for_merging_once_and_when_it_is_closed(
     def failing(*_):
         raise Problem(CANNOT_STORE, "the disk is full")
 
-    monkeypatch.setattr(store.maintenance, "_compact_next", lambda: None)
+    monkeypatch.setattr(store.maintenance, "compact_next", lambda: None)
     monkeypatch.setattr(segments, "write", failing)
     store.registry.create(plan, period_s=PERIOD, epochs=())
     submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 1003)
     for _ in range(3):
-        assert not store.maintenance._work()
+        assert not store.maintenance.run_once()
         assert not queued
     monkeypatch.setattr(segments, "write", write)
     for _ in range(3):
-        assert store.maintenance._work()
+        assert store.maintenance.run_once()
         assert [epoch.number for epoch in queued] == [1000]
 
 
@@ -232,10 +232,10 @@ def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fres
     store.registry.create(plan, period_s=PERIOD, epochs=(5,))
     submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 2000)
-    store.maintenance.ended(0.0)
-    (epoch,) = store.maintenance.ended(1e6)
+    store.maintenance.find_ended(0.0)
+    (epoch,) = store.maintenance.find_ended(1e6)
     store.registry.open_epoch(plan.digest, 1000)
-    store.end(epoch, only_past=True)
+    store.close_epoch(epoch, only_past=True)
     submit(store, plan.digest, 1000, fresh(), bodies[1])
     assert status_of(store.registry.collection(plan.digest)).pending == 20
 
@@ -246,38 +246,38 @@ def test_an_inbox_that_many_epochs_fill_is_sealed_at_once(
     """None of them has enough, and none is old enough, but senders would have to wait."""
     size = 50
     record = mechanism_of(plan).layout.record_bytes
-    store = open_store(limits=Limits(seal_s=1e9, inbox_bytes=8 * size * record))
+    store = open_store(limits=StoreLimits(seal_s=1e9, inbox_bytes=8 * size * record))
     store.maintenance.stop()
     store.registry.create(plan, epochs=[0, 1, 2])
     sent = batches_of(plan, 4 * size, size)
     for epoch, batch in zip((0, 1, 2), sent, strict=False):
         submit(store, plan.digest, epoch, fresh(), body_of(plan, batch))
-    store.maintenance._work()
+    store.maintenance.run_once()
     assert store.registry.pending == 3 * size  # less than half of it
     submit(store, plan.digest, 1, fresh(), body_of(plan, sent[3]))
-    store.maintenance._work()
+    store.maintenance.run_once()
     sealed = {
         each.epoch: each.reports
         for each in status_of(store.registry.collection(plan.digest)).epochs
     }
     assert sealed == {0: 0, 1: 2 * size, 2: 0}  # the one that had most
-    store.maintenance._work()
+    store.maintenance.run_once()
     assert store.registry.pending == 2 * size
 
 
 def test_epochs_are_compacted_one_file_at_a_time(
     store, plan, batches_of, body_of, fresh, monkeypatch
 ):
-    monkeypatch.setattr(seal, "MOST_REPORTS", 20)
+    monkeypatch.setattr(seal, "MAX_REPORTS", 20)
     store.maintenance.stop()
     store.registry.create(plan)
     for batch in batches_of(plan, 40, 5):
         submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     counts = []
     for _ in range(4):
-        store.maintenance._compact_next()
+        store.maintenance.compact_next()
         counts.append(status_of(store.registry.collection(plan.digest)).epochs[0].segments)
     assert counts == [5, 2, 2, 2]
     assert not store.maintenance.uncompacted
@@ -292,7 +292,7 @@ def test_a_start_merges_what_the_last_process_left(
         submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     store.maintenance.stop()  # it dies before
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     assert status_of(store.registry.collection(plan.digest)).epochs[0].segments == 4
     store.close()
     again = open_store()

@@ -20,7 +20,7 @@ from faintly_collector.storage import maintenance, segments
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.credentials import Credentials, hash_of
 from faintly_collector.storage.database import Database
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Store, StoreLimits
 from tests.collecting import sketch_of, submit
 
 
@@ -51,7 +51,7 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
         purge(database, epoch)
 
     monkeypatch.setattr(Database, "purge", slow)
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     assert submit(store, plan.digest, 1, request, bodies[1]) == "replayed"
 
 
@@ -61,7 +61,7 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
 ):
     monkeypatch.setattr(maintenance, "TICK_S", 0.01)
     monkeypatch.setattr(maintenance, "RETRY_S", 0.01)
-    store = open_store(limits=Limits(seal_s=0.0))
+    store = open_store(limits=StoreLimits(seal_s=0.0))
     write = segments.write
 
     def failing(path, epoch, records):
@@ -117,7 +117,7 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     assert refused(store.registry.forget, old) == "UNKNOWN_COLLECTION"
     assert refused(store.registry.close_collection, old) == "UNKNOWN_COLLECTION"
     now = int(time.time() // 3600)
-    assert refused(store.registry.accepting, old, now) == "CLOSED"
+    assert refused(store.registry.epoch_for, old, now) == "CLOSED"
     assert store.registry.collection(plan.digest) is new
     assert not new.closed
     assert submit(store, plan.digest, 7, fresh(), bodies[0]) == "counted"
@@ -157,7 +157,7 @@ def test_the_clock_opens_no_epoch_during_a_deletion(open_store, plan, bodies, fr
     forget = store.registry.forget
 
     def late(collection):
-        assert refused(store.registry.accepting, collection, now) == "CLOSED"
+        assert refused(store.registry.epoch_for, collection, now) == "CLOSED"
         forget(collection)
 
     monkeypatch.setattr(store.registry, "forget", late)
@@ -182,13 +182,13 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(open_store, plan, bodi
     assert open_store().registry.collections == {}
 
 
-def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, monkeypatch):
+def test_a_query_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, monkeypatch):
     epochs = store.registry.create(plan).epochs
     submit(store, plan.digest, 0, fresh(), bodies[0])
     store.seal()
     found = [epochs[0]]
     store.delete(plan.digest)
-    monkeypatch.setattr(store.registry, "sealed", lambda *_: found)  # looked up before
+    monkeypatch.setattr(store.registry, "sealed_epochs", lambda *_: found)  # looked up before
     monkeypatch.setattr(store.registry, "epoch", lambda *_: found[0])
     assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
 
@@ -198,7 +198,7 @@ def test_a_submission_that_comes_while_the_store_closes_is_answered(
 ):
     store = open_store()
     store.registry.create(plan)
-    monkeypatch.setattr(Store, "_check_room", lambda *_: None)  # it was looked at just before
+    monkeypatch.setattr(Store, "check_capacity", lambda *_: None)  # it was looked at just before
     store.close()
     waiter = Future()
     store.take(plan.digest, 0, fresh(), bodies[0], waiter=waiter)
@@ -284,8 +284,8 @@ def test_a_second_database_of_a_process_takes_no_locks_away(store):
 
 def full(database):
     """Let a database not grow any more."""
-    pages = database._writer.execute("PRAGMA page_count").fetchone()[0]
-    database._writer.execute(f"PRAGMA max_page_count = {pages}")
+    pages = database.writer.execute("PRAGMA page_count").fetchone()[0]
+    database.writer.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bodies, fresh):
@@ -352,7 +352,7 @@ def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies
         opened = open_store(folder)
         submit(opened, plan.digest, 0, fresh(), body)
         opened.seal()
-        versions.add(opened.sketches.mark(opened.registry.epoch(plan.digest, 0)))
+        versions.add(opened.sketches.version(opened.registry.epoch(plan.digest, 0)))
     assert len(versions) == 2
 
 

@@ -17,7 +17,7 @@ from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
 from faintly_collector.admin import fsck
 from faintly_collector.storage.collection import status_of
-from faintly_collector.storage.database import COUNT
+from faintly_collector.storage.database import COUNT_FILE
 from faintly_collector.storage.manifest import NEWER
 from faintly_collector.storage.store import Store
 from tests.collecting import sketch_of, submit
@@ -81,10 +81,10 @@ def test_a_crash_at_any_step_loses_nothing_and_counts_nothing_twice(tmp_path):
 SUBMIT = """
 import os, sys
 from pathlib import Path
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import StoreLimits, Store
 from faintly.core import Plan
 from tests.collecting import submit
-store = Store.open(Path(sys.argv[1]), Limits(seal_s=1e9))
+store = Store.open(Path(sys.argv[1]), StoreLimits(seal_s=1e9))
 plan = Plan.from_json(Path(sys.argv[2]).read_text())
 body = Path(sys.argv[3]).read_bytes()
 store.registry.create(plan)
@@ -128,7 +128,7 @@ def test_a_torn_log_loses_only_its_end(killed, open_store, plan, batches, body_o
         stream.write(b"\xa5" * 50)
     with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
         open_store()
-    (killed / COUNT).unlink()
+    (killed / COUNT_FILE).unlink()
     store = open_store()
     pending = status_of(store.registry.collection(plan.digest)).pending
     assert pending in {0, 10, 20, 30, 40}
@@ -167,7 +167,7 @@ def test_a_log_that_is_lost_after_a_kill_is_noticed(killed, open_store, plan, sp
 def test_the_count_of_requests_lags_behind_the_database_but_never_leads(
     killed, open_store, plan, batches, body_of
 ):
-    count = killed / COUNT
+    count = killed / COUNT_FILE
     assert int(count.read_bytes()) == 5
     count.write_bytes(b"%020d\n" % 3)  # as after a power failure
     store = open_store()
@@ -327,7 +327,7 @@ from pathlib import Path
 from faintly_collector.admin import fsck
 from faintly.wire.problems import Problem
 from faintly_collector.storage.collection import status_of
-from faintly_collector.storage.store import Limits, Store
+from faintly_collector.storage.store import StoreLimits, Store
 from faintly.core import Plan
 from faintly.engine import aggregate, decode
 from tests.collecting import sketch_of, submit
@@ -341,7 +341,7 @@ make_full, make_room = {
     "disk": (lambda: None, lambda: (folder.parent / "ballast").unlink()),
 }[sys.argv[4]]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-store = Store.open(folder, Limits(seal_s=1e9))
+store = Store.open(folder, StoreLimits(seal_s=1e9))
 store.registry.create(plan)
 make_full()
 counted, refused = [], []
@@ -432,7 +432,7 @@ def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monke
     import time
 
     from faintly_collector.storage import maintenance, segments
-    from faintly_collector.storage.store import Limits
+    from faintly_collector.storage.store import StoreLimits
 
     monkeypatch.setattr(maintenance, "RETRY_S", 0.01)
     failures, write = [], segments.write
@@ -444,7 +444,7 @@ def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monke
         return write(*arguments)
 
     monkeypatch.setattr(segments, "write", failing)
-    store = open_store(limits=Limits(seal_s=0.0))
+    store = open_store(limits=StoreLimits(seal_s=0.0))
     store.registry.create(plan)
     submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     deadline = time.monotonic() + 10

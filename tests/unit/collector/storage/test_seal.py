@@ -8,7 +8,7 @@ import pytest
 
 from faintly.engine import aggregate
 from faintly.wire import report_v1
-from faintly_collector.storage import seal, segments, sketches
+from faintly_collector.storage import seal, segments
 from faintly_collector.storage.collection import status_of
 from tests.collecting import sketch_of, submit
 
@@ -27,7 +27,7 @@ class Crash(Exception):
 def test_a_seal_that_fails_at_any_point_counts_once(
     store, plan, batches, body_of, fresh, monkeypatch, at_step, retention, step
 ):
-    """The process lives on, so what is in memory must be right as well."""
+    """The process lives on, so its counts in memory must match the disk."""
     store.registry.create(plan, retention=retention)
     for batch in batches[:2]:
         submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
@@ -129,7 +129,7 @@ def test_every_order_is_as_likely():
 def test_much_that_is_pending_makes_several_segments(
     store, plan, batches, body_of, fresh, monkeypatch
 ):
-    monkeypatch.setattr(seal, "MOST_REPORTS", 15)
+    monkeypatch.setattr(seal, "MAX_REPORTS", 15)
     store.registry.create(plan)
     for batch in batches:
         submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
@@ -139,7 +139,7 @@ def test_much_that_is_pending_makes_several_segments(
 
 
 def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, fresh, monkeypatch):
-    monkeypatch.setattr(sketches, "TAIL", 2)
+    monkeypatch.setattr(seal, "MAX_LAG", 2)
     store = open_store()
     store.registry.create(plan)
     for batch in batches[:3]:

@@ -14,7 +14,7 @@ from faintly.wire.problems import Problem
 from faintly_collector.storage import database
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.credentials import hash_of
-from faintly_collector.storage.store import Limits
+from faintly_collector.storage.store import StoreLimits
 from tests.collecting import sketch_of, submit
 
 
@@ -76,7 +76,7 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
         found = store.sketches.file(plan.digest, epoch)
         assert load_sketch(found.path) == aggregate(plan, mine)
         assert found.reports == sum(map(len, mine))
-    assert store.registry.sealed(plan.digest)[-1].number == 3
+    assert store.registry.sealed_epochs(plan.digest)[-1].number == 3
     store.close()
     again = open_store()
     for epoch, mine in halves.items():
@@ -100,14 +100,14 @@ def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_o
 def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
     store.registry.create(plan, epochs=(0, 1))
     assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
-    assert refused(store.registry.sealed, plan.digest) == "NO_REPORTS"
+    assert refused(store.registry.sealed_epochs, plan.digest) == "NO_REPORTS"
     epochs, seen = store.registry.collection(plan.digest).epochs, set()
     for epoch in (0, 1, 1):
         submit(store, plan.digest, epoch, fresh(), bodies[0])
         store.seal()
-        mark = store.sketches.mark(epochs[epoch])
-        assert store.sketches.file(plan.digest, epoch).mark == mark
-        seen.add(mark)
+        version = store.sketches.version(epochs[epoch])
+        assert store.sketches.file(plan.digest, epoch).version == version
+        seen.add(version)
     assert len(seen) == 3
 
 
@@ -152,11 +152,11 @@ def test_creating_again_gives_the_same_and_other_settings_conflict(store, plan):
 def test_many_request_ids_are_forgotten_in_several_transactions(
     store, plan, bodies, fresh, monkeypatch
 ):
-    monkeypatch.setattr(database, "PURGED_ROWS", 2)
+    monkeypatch.setattr(database, "PURGE_ROWS", 2)
     store.registry.create(plan)
     for body in bodies:
         submit(store, plan.digest, 0, fresh(), body)
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     assert store.database.rows("SELECT id FROM requests") == []
 
 
@@ -169,7 +169,7 @@ def test_a_start_forgets_the_request_ids_that_a_crash_left(
     submit(store, plan.digest, 1, kept, bodies[1])
     with monkeypatch.context() as patched:
         patched.setattr(database.Database, "purge", lambda *_: None)
-        store.close_epoch(plan.digest, 0)
+        store.close_epoch(store.registry.epoch(plan.digest, 0))
     store.close()
     assert open_store().database.rows("SELECT id FROM requests") == [(kept,)]
 
@@ -180,7 +180,7 @@ def test_a_closed_epoch_forgets_its_request_ids(open_store, plan, bodies, fresh)
     first, second = fresh(), fresh()
     submit(store, plan.digest, 0, first, bodies[0])
     submit(store, plan.digest, 1, second, bodies[1])
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     assert refused(submit, store, plan.digest, 0, first, bodies[0]) == "CLOSED"
     assert submit(store, plan.digest, 1, second, bodies[1]) == "replayed"
     assert store.database.rows("SELECT id FROM requests") == [(second,)]
@@ -211,7 +211,7 @@ def test_a_retry_is_answered_while_its_epoch_closes(store, plan, bodies, fresh, 
         seen.append(refused(submit, store, plan.digest, 0, fresh(), bodies[1]))
 
     at_step(store, "written", try_again)
-    store.close_epoch(plan.digest, 0)
+    store.close_epoch(store.registry.epoch(plan.digest, 0))
     assert seen == ["replayed", "CLOSED"]
     assert status_of(store.registry.collection(plan.digest)).reports == 10
 
@@ -259,7 +259,7 @@ def test_issuing_tokens_opens_the_epochs_of_the_clock(store, plan, ones, fresh, 
     now[0] += 180
     (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, 1003, 1))
     assert refused(submit, store, plan.digest, 1000, fresh(), ones[3], token) == "TOKEN_UNKNOWN"
-    store.close_epoch(plan.digest, 1003)
+    store.close_epoch(store.registry.epoch(plan.digest, 1003))
     assert refused(store.issue_tokens, plan.digest, 1003, 1) == "CLOSED"
 
 
@@ -308,7 +308,7 @@ def test_tokens_need_a_collection_that_has_them(store, plan, other_plan):
 
 def test_a_full_inbox_asks_to_wait(open_store, plan, bodies, fresh):
     width = 2  # bytes of a report of this plan
-    store = open_store(limits=Limits(seal_s=1e9, inbox_bytes=10 * width))
+    store = open_store(limits=StoreLimits(seal_s=1e9, inbox_bytes=10 * width))
     store.maintenance.stop()  # which would seal at once
     assert store.registry.create(plan).record_bytes == width
     submit(store, plan.digest, 0, fresh(), bodies[0])
@@ -318,7 +318,7 @@ def test_a_full_inbox_asks_to_wait(open_store, plan, bodies, fresh):
 
 
 def test_a_long_queue_asks_to_wait(open_store, plan, bodies, fresh):
-    store = open_store(limits=Limits(seal_s=1e9, waiting=2))
+    store = open_store(limits=StoreLimits(seal_s=1e9, waiting=2))
     store.registry.create(plan)
     with store.database.transaction():
         store.take(plan.digest, 0, fresh(), bodies[0], waiter=Future())
@@ -345,7 +345,7 @@ def test_closing_stores_what_waits_and_seals_it(open_store, plan, bodies, fresh)
 
 
 def test_it_seals_by_itself_when_there_is_enough_or_it_is_old(open_store, plan, bodies, fresh):
-    for limits in (Limits(seal_s=1e9, seal_reports=20), Limits(seal_s=0.0)):
+    for limits in (StoreLimits(seal_s=1e9, seal_reports=20), StoreLimits(seal_s=0.0)):
         store = open_store(limits=limits)
         store.registry.create(plan)
         before = status_of(store.registry.collection(plan.digest)).reports
