@@ -24,4 +24,4 @@ def sketch_of(store: Store, digest: bytes, number: int) -> Sketch:
     """Return the sketch of an epoch's sealed reports."""
     epoch = store.registry.epoch(digest, number)
     with epoch.lock:
-        return store.sketches.read(epoch).sketch()
+        return store.sketches.count(epoch).sketch()

@@ -38,6 +38,8 @@ class Credentials:
     def add(self, role: str, label: str) -> str:
         """Return a new secret, which is shown only once; the label serves to remove it."""
         check_label(label)
+        if role not in ROLES:
+            raise InvalidInput(f"role must be one of {', '.join(ROLES)}, got {role!r}")
         secret = secrets.token_urlsafe(SECRET_BYTES)
         row = label, role, hash_of(secret)
         if not self._database.execute("INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", row):

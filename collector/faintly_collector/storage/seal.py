@@ -57,7 +57,7 @@ class Sealer:
         if epoch.collection.retention == "keep":
             added, removed = self._write(epoch, records), []
         else:
-            removed, aggregator = self._manifest.files(SKETCHES, epoch), self._sketches.read(epoch)
+            removed, aggregator = self._manifest.files(SKETCHES, epoch), self._sketches.count(epoch)
             aggregator.add(segments.decode(records, epoch.collection))
             added = self._sketches.write(epoch, aggregator.sketch(), epoch.last + 1)
         self._manifest.change(epoch, [added], removed, taken)
@@ -99,7 +99,7 @@ class Sealer:
                 self._sketches.refresh(epoch)
                 return False
             records = np.concatenate([segments.read(file) for file in run])
-            sketch = self._sketches.read(epoch).sketch()
+            sketch = self._sketches.count(epoch).sketch()
             counted = self._sketches.write(epoch, sketch, epoch.last + 1)
             self._manifest.change(epoch, [self._write(epoch, records), counted], [*run, *before])
             return True

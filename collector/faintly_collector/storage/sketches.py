@@ -37,8 +37,8 @@ class Sketches:
         # A restored folder may count other reports under the same numbers, hence a random part.
         self._nonce = secrets.token_hex(8)
 
-    def read(self, epoch: Epoch) -> Aggregator:
-        """Return the sketch of all sealed reports; the caller holds the epoch's lock."""
+    def count(self, epoch: Epoch) -> Aggregator:
+        """Count all sealed reports into a sketch; the caller holds the epoch's lock."""
         collection, spool = epoch.collection, self._manifest.folder / "spool"
         aggregator, last = Aggregator(collection.plan, spool), 0
         for file in self._manifest.files(SKETCHES, epoch):
@@ -64,7 +64,7 @@ class Sketches:
             before = self._manifest.files(SKETCHES, epoch)
             last = before[0].number if before else 0
             if epoch.collection.retention == "keep" and epoch.last - last >= lag:
-                file = self.write(epoch, self.read(epoch).sketch(), epoch.last)
+                file = self.write(epoch, self.count(epoch).sketch(), epoch.last)
                 self._manifest.change(epoch, [file], before)
 
     def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
