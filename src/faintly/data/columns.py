@@ -37,7 +37,7 @@ class Source:
         return f"{self.word} {number}" + (f" of {name}" if name else "")
 
     def each_twice(self, rows: int) -> "Source":
-        """Return the source of as many rows, each of which became two."""
+        """Return the source after each of its `rows` rows became two."""
         numbers = self.numbers
         if numbers is None:
             firsts = np.array([first for first, _ in self.files] or [0])
@@ -55,7 +55,7 @@ class Source:
         return InvalidData(f"{self.name or 'the data'} {rule}")
 
     def check(self, bad: AnyArray, rule: str) -> None:
-        """Raise for the first row where `bad` holds."""
+        """Raise for the first row where `bad` is True."""
         if bad.any():
             raise self.refuse(int(np.argmax(bad)), rule)
 
