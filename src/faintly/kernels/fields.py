@@ -52,9 +52,9 @@ def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
     if not 1 <= payload.shape[1] <= MOST_WORDS:
         raise TypeError("payload must have between 1 and 256 words")
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
         columns = np.ascontiguousarray(payload[some].T)  # contiguous along reports
-        keys = ids[asked]
+        keys = ids[queried]
         call("read_parity", seeds[some], columns, *columns.shape, keys, len(keys), sums)
 
     if in_c():

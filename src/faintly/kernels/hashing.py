@@ -143,7 +143,7 @@ def code_items(
 
 
 def public_maps(maps: LinearMaps) -> list[AnyArray | int]:
-    """Return the public maps as C takes them."""
+    """Return the public maps as arguments of C functions."""
     columns = (maps.factor, maps.offset, maps.mask_key, maps.fold_key)
     sizes = (int(maps.bijective), maps.maps, maps.bits)
     return [*(np.ascontiguousarray(column) for column in columns), *sizes]

@@ -137,7 +137,7 @@ def total_mass(tables: TableArray) -> int:
 def gather(
     tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int, *, turn: bool = True
 ) -> IntArray:
-    """Return (2, ids): sum and largest, over the maps, of what transformed tables hold for each id.
+    """Return (2, ids): sum and largest, over the maps, of what transformed tables have for each id.
 
     A map has `blocks` tables, and the code of an id names one of them and an entry in it. The
     public sign of the id multiplies the entry, unless `turn` is False.
@@ -175,8 +175,8 @@ def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntAr
     index, weight = arrays(CELLS, index, weight)
     (codes,) = arrays("codes u32[n]", codes)
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
-        columns, keys = (index[some], weight[some]), codes[asked]
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
+        columns, keys = (index[some], weight[some]), codes[queried]
         call("read_cells", *columns, len(columns[0]), keys, len(keys), sums)
 
     if in_c():
