@@ -71,7 +71,7 @@ def one_of(value: Any, name: str, choices: Iterable[Any]) -> Any:
     return value
 
 
-def no_more(options: Mapping[str, Any], owner: str, known: str = "") -> None:
+def none_left(options: Mapping[str, Any], owner: str, known: str = "") -> None:
     """Refuse options that are left after a mechanism took its own."""
     if options:
         also = f"; it has {known}" if known else ""

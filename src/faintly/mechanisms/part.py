@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """An object that belongs to one mechanism, and says more about it."""
+    """The base of all parts: it knows its mechanism."""
 
     def __init__(self, mechanism: "Mechanism") -> None:
         self.mechanism = mechanism

@@ -223,7 +223,7 @@ def _continuous(kinds: list[tuple[int, int]], mean: float) -> list[float]:
 
 
 def _merged(classes: list[PairClass]) -> list[PairClass]:
-    """Return the classes in order of falling difference, equal ones together."""
+    """Return the classes in order of falling difference, equal ones merged."""
     counts: dict[tuple[int, int], int] = {}
     for count, plus, minus in classes:
         counts[plus, minus] = counts.get((plus, minus), 0) + count
