@@ -49,7 +49,7 @@ class QueryOptions:
     credential_file: CredentialFile = None
     ca_file: CaFile = None
     explain: Annotated[
-        bool, option("Say in full what is promised, and what the words mean.", "--explain")
+        bool, option("Give the promise in full, and explain the terms.", "--explain")
     ] = False
     as_json: Json = False
 
@@ -73,7 +73,7 @@ class QueryOptions:
             yield _Collector(connection, self.collection, self.epoch, self.level)
 
     def keys(self, texts: list[str], universe: "Universe") -> list[Any]:
-        """Return keys typed on a command line in the type that the universe has."""
+        """Return the keys of a command line in the type that the universe has."""
         if universe.kind != "indexed" and not self.integers:
             return list(texts)
         for text in texts:
