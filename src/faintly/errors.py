@@ -124,7 +124,7 @@ class MissingDependency(FaintlyError):
 
 
 class Reject(StrEnum):
-    """Why bytes were refused: one code in exceptions, specification and test vectors."""
+    """Why bytes were refused: the same codes in exceptions, specification and test vectors."""
 
     TRUNCATED = "TRUNCATED"
     BAD_MAGIC = "BAD_MAGIC"

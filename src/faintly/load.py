@@ -95,7 +95,7 @@ def run(load: Load) -> Measured:
 
 
 class _Generator:
-    """Sends requests on several connections, each as soon as it is free and one is due."""
+    """Sends requests on several connections, each as soon as it is free and a request is due."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.measured = load, Measured()

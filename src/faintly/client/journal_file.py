@@ -53,7 +53,7 @@ class JournalFile:
         return None
 
     def rewrite(self, records: list[Record]) -> Journal:
-        """Return the journal of these records alone, in place of the present one."""
+        """Replace the journal by one of these records alone, and return it."""
         data = journal.write(records)
         with self._failures("write"):
             # The old mark would not fit the new journal if a crash left both.
@@ -62,7 +62,7 @@ class JournalFile:
         return journal.read(data)
 
     def append(self, found: Journal, record: Record) -> Journal:
-        """Return the journal with one more record."""
+        """Append a record, and return the journal with it."""
         line, after = found.appended(record)
         with self._failures("write"):
             self._disk.append(self.path, line)

@@ -159,7 +159,7 @@ class Estimates:
             return self.mean - z * self.stderr, self.mean + z * self.stderr
         unit = read.scale / self.reports
         low, high = read.law.ends(read.totals, self.reports, z)
-        # Noise outside the law, such as ghosts, widens the interval as it widens the error.
+        # Noise outside the law, such as ghosts, widens the interval as it does the error.
         own = read.law.deviations(read.totals, self.reports) * unit
         wider = np.maximum(1.0, self.stderr / own)
         return (
@@ -178,7 +178,7 @@ class Estimates:
         return self.mean_at(normal_quantile(self.level, self.comparisons))
 
     def mean_at(self, score: float) -> float:
-        """Return the mean that a key nobody holds exceeds with the tail of this normal score."""
+        """Return the mean that a key nobody holds exceeds with the tail probability of a score."""
         read = self.readings
         if read is None or not math.isfinite(score):
             return score * self.null_stderr

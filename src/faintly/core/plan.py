@@ -312,7 +312,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     reader.done()
     try:
         canonical_json([found["mechanism"], found["parameters"]])
-    except UnicodeEncodeError:  # JSON can spell with escapes what UTF-8 cannot write
+    except UnicodeEncodeError:  # escapes in JSON can spell what UTF-8 cannot
         raise InvalidPlan("a string in the plan has a lone surrogate") from None
     return found
 

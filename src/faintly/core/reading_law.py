@@ -134,7 +134,7 @@ class ReadingLaw:
         border = reports * (max if side > 0 else min)(self.values)
         found = np.full(len(totals), float(border))
         inside = totals != border
-        # A total that no reports have may lie within half a step of an end.
+        # A total that no reports can have may lie within half a step of an end.
         half = self.step / 2
         least, most = reports * min(self.values) + half, reports * max(self.values) - half
         saddles = self._saddle((totals[inside] + side * half).clip(least, most) / reports)

@@ -49,7 +49,7 @@ def decimal_of(value: Fraction) -> str:
     >>> decimal_of(Fraction(5, 4)), decimal_of(Fraction(3)), decimal_of(Fraction(1, 3))
     ('1.25', '3', '0.333333333333')
     """
-    places = value.denominator.bit_length()  # enough, if any number of places is
+    places = value.denominator.bit_length()  # enough, unless the decimal never ends
     digits, rest = divmod(value.numerator * 10**places, value.denominator)
     if rest:
         return f"{float(value):.12g}"

@@ -136,7 +136,7 @@ def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> Vecto
     keys = as_indices(records.keys, universe)
     key_ids, known = universe.known(keys, salt)
     if not known.all():
-        # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
+        # Several rows may hold a key: name the first row that holds a refused one.
         row = int(np.argmin(known[records.codes]))
         text = isinstance(keys[records.codes[row]], str | bytes)
         raise records.source.refuse(row, _key_rule(universe, text))

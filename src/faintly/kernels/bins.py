@@ -34,7 +34,7 @@ def place_codes(
     groups: int,
     bins: LinearBins,
 ) -> WordArray:
-    """Return the place of each code (row) in each group (column) of its segment's seed.
+    """Return the place of each code (row) in each group (column), under its segment's seed.
 
     A place is a bin; where bins have signs, it is twice that, and one more where the sign is -1.
     A flip of 1 negates the sign.

@@ -150,7 +150,7 @@ INLINE void inner_masks(uint32_t *masks, const uint8_t *symbols, int64_t size, i
     }
 }
 
-/* Adds the elements whose bit b is the parity of a word: those of bit b begin at FIELD_BLOCK·b. */
+/* Bit b of sums[c] becomes the parity of odd[FIELD_BLOCK·b + c]. */
 INLINE void fold_parities(const uint32_t *odd, int bits, int64_t count, uint32_t *sums)
 {
     for (int b = 0; b < bits; b++)

@@ -68,7 +68,7 @@ def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
 def _checked_pairs(
     seeds: AnyArray, ids: AnyArray, *, tag: int = 0, count: int = 1, most: int = MOST_WORDS
 ) -> list[AnyArray]:
-    """Return ids, each with the seed to hash it under, to `count` words."""
+    """Return seeds and ids, checked: ids[i] is hashed under seeds[i], to `count` words."""
     unsigned(tag, 8, "tag")
     if not 0 <= count <= most:
         raise TypeError(f"count must be between 0 and {most}")

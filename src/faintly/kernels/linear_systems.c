@@ -10,7 +10,7 @@ static int compare_keys(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Makes keys of items in ascending order, ties by position: the lower half is the position. */
+/* Writes keys in the order of the items, ties by position; their lower halves are positions. */
 static void sort_items(const uint32_t *order, int64_t count, uint64_t *keys)
 {
     for (int64_t i = 0; i < count; i++)

@@ -97,7 +97,7 @@ DEFINE_TABLES(64)
  * is cut into eight until it fits, and each part finished before the next: so most visits find
  * their part in a cache, whatever its size. At most eight, except for short parts: entries a large
  * power of two apart share a set of the cache, which has about eight ways. */
-#define MEET(a, b)                                                                           \
+#define MEET(a, b) /* a butterfly */                                                         \
     do {                                                                                     \
         const __typeof__(a) sum = (a) + (b);                                                 \
         (b) = (a) - (b);                                                                     \

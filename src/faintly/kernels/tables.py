@@ -12,7 +12,7 @@ from faintly.primitives import hashing
 
 CELLS = "index u32[n], weight i32[n]"
 MASS_BLOCK = 4096  # entries summed together; tables.c has the same number
-COLUMNS = 64  # of a long row that threads share; whole vectors for every instruction set
+COLUMNS = 64  # least part of a long row for a thread; whole vectors in every instruction set
 
 
 def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
@@ -29,7 +29,7 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
         The mass with these cells; OverflowError before anything is added if it is too large.
     """
     bits = table_bits(tables, "tables")
-    # Columns must not change while the tables do.
+    # Cells that lie in the tables would change while they are added.
     index, weight = (
         column.copy() if np.may_share_memory(tables, column) else column
         for column in arrays(CELLS, index, weight)

@@ -32,7 +32,7 @@ POLYNOMIALS = (
     *(0x11B, 0x203, 0x409, 0x805, 0x1009, 0x201B, 0x4021, 0x8003, 0x1002B, 0x20009),
     *(0x40009, 0x80027, 0x100009, 0x200005, 0x400003, 0x800021, 0x100001B),
 )
-ROUNDS = 4  # of odd-multiply, add and xor-shift; the statistical tests fail at one
+ROUNDS = 4  # of odd-multiply, add and xor-shift; with one, the statistical tests fail
 LOW32 = np.uint64(0xFFFFFFFF)
 
 

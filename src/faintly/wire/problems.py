@@ -20,7 +20,7 @@ class Kind:
     code: str
     status: int
     hint: str
-    message: str = ""  # unless a problem has its own
+    message: str = ""  # of problems that have none of their own
 
 
 class Problem(FaintlyError):

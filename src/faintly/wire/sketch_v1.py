@@ -25,7 +25,7 @@ VERSION = 1
 PREFIX = struct.Struct("<4sBI")
 CHECKSUM_BYTES = 16
 ALIGNMENT = 64  # a cache line, and a multiple of every vector register
-MAX_HEADER_BYTES = 2**28  # a named universe of some million names
+MAX_HEADER_BYTES = 2**28  # a named universe of several million names
 PIECE = 2**18  # entries or reports that are read, checked or written at a time
 LIMIT = 2**63  # what the mass of 64-bit tables stays below
 
