@@ -98,7 +98,7 @@ Data = Synthetic | Stored
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The vectors of one run, and what is true about them."""
+    """The vectors of one run, and their true means."""
 
     vectors: VectorBatch
     truth: FloatArray  # mean of every item

@@ -166,7 +166,7 @@ def _claims(judged: list[Verdict]) -> str:
 
 
 def _remarks(one: Verdict) -> str:
-    """Return remarks: what it means, where it was measured, why it fails."""
+    """Return the remarks on a claim: what it means, where it was measured, why it fails."""
     text = f" <small>({escape(one.remark)})</small>" if one.remark else ""
     if one.where:
         text += f"<br><small>{escape(one.where)}</small>"

@@ -42,8 +42,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(shown: bool) -> None:
+    if shown:
         inspect.version()
         raise typer.Exit
 

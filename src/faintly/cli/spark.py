@@ -99,17 +99,17 @@ def query(
         from faintly import spark as cluster
         from faintly.spark.session import job
 
-        asked = spark.read.parquet(keys)
+        names = spark.read.parquet(keys)
         options: Any = {"level": level}
         if plan is not None:
             loaded = load_plan(plan)
             frame = _reports(spark, loaded, reports, lake, epoch)
             options |= {"key_column": key_column, "strict": strict}
-            answered = cluster.query_reports(frame, loaded, asked, **options)
+            answered = cluster.query_reports(frame, loaded, names, **options)
             found, rejected = answered.estimates, answered.rejected
         else:
             assert sketch is not None
-            found = cluster.query(load_sketch(sketch), asked, column=key_column, **options)
+            found = cluster.query(load_sketch(sketch), names, column=key_column, **options)
         with job(spark, "write estimates"):
             found.write.mode("errorifexists").parquet(output)
             count = spark.read.parquet(output).count()

@@ -322,8 +322,8 @@ class Reader:
                 "a posterior needs a population, and a handful of chosen keys is not one; ask "
                 f"about at least {CHOSEN} different keys of such a universe together"
             )
-        asked = first[agreed[first]]
-        return self._fitted(Crowd.of(noisy.take(asked)), f"the {len(first):,} keys asked")
+        sound = first[agreed[first]]
+        return self._fitted(Crowd.of(noisy.take(sound)), f"the {len(first):,} keys asked")
 
     def _fitted(self, crowd: Crowd, population: str) -> Prior:
         one_sided = self.mechanism.domain != "signed"

@@ -85,7 +85,7 @@ def kind_of(path: Path) -> str:
 
 
 def expect(path: Path, wanted: str) -> None:
-    """Raise if a file is surely of another kind, with what to do instead."""
+    """Raise if a file is clearly of another kind, with what to do instead."""
     if not path.is_file():
         return  # a pipe can be read only once; its reader reports what is wrong with it
     found = kind_of(path)

@@ -76,7 +76,7 @@ class Prior:
             keys=self.keys,
             notes=self.notes,
             threshold=above,
-            above=more[0].clip(0.0, 1.0) if more else None,  # but for rounding
+            above=more[0].clip(0.0, 1.0) if more else None,  # rounding may lead outside
         )
 
 

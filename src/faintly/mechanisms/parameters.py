@@ -86,8 +86,8 @@ def no_tables(request: Request, owner: str) -> None:
 
 def direct(given: Request | Plan, owner: str, family: str) -> Hashing:
     """Return the only hash there is, or refuse tables and other families."""
-    asked = given.family or family if isinstance(given, Request) else given.hashing.family
-    if given.decode != "direct" or asked != family:
+    named = given.family or family if isinstance(given, Request) else given.hashing.family
+    if given.decode != "direct" or named != family:
         raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
     if isinstance(given, Request):
         no_tables(given, owner)

@@ -1,4 +1,4 @@
-"""Parts of a mechanism: what one of its callers needs, apart from what devices and servers do."""
+"""Parts of a mechanism: each has what one caller needs and others do not."""
 
 from typing import TYPE_CHECKING
 

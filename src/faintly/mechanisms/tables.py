@@ -27,7 +27,7 @@ READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 class Tables(Part):
     """What a sketch keeps of reports, and how keys are read from it by public maps."""
 
-    map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
+    map_first: ClassVar[bool] = False  # whether the map's number is the first field, not the last
     turned: ClassVar[bool] = True  # whether a key's public sign multiplies what a map holds for it
 
     @property

@@ -99,8 +99,8 @@ def query(
 
     def estimated(values: Batches) -> Batches:
         for part in values:
-            asked = _listed(part.column(0))
-            found = shared.value.estimate_ids(ids_of(plan, asked), asked)
+            listed = _listed(part.column(0))
+            found = shared.value.estimate_ids(ids_of(plan, listed), listed)
             yield _batch(part.column(0), replace(found, compared=many))
 
     chosen = keys.select(keys[column].alias("key"))
@@ -136,17 +136,17 @@ def query_reports(
     source = Reports(reports, plan, column, tasks, strict)
     chosen = keys.select(keys[key_column].alias("key"))
     with job(spark, f"query reports of plan {plan.digest.hex()}"):
-        asked = chosen.toArrow().column(0).combine_chunks()
-        ids = ids_of(plan, _listed(asked))
+        names = chosen.toArrow().column(0).combine_chunks()
+        ids = ids_of(plan, _listed(names))
         _check_size(plan, ids)
         if plan.decode == "direct":
             reader, rejected = _direct(source, ids, level)
         else:
             reader, rejected = _sharded(source, level)
-        found = reader.estimate_ids(ids, _listed(asked))
+        found = reader.estimate_ids(ids, _listed(names))
     import pyarrow as pa
 
-    made = pa.Table.from_batches([_batch(asked, found)])
+    made = pa.Table.from_batches([_batch(names, found)])
     return Response(spark.createDataFrame(made), rejected)
 
 
@@ -261,8 +261,8 @@ def register(
 
     # Spark reads these types, so they must be pandas' own.
     def estimate(keys: pandas.Series) -> pandas.DataFrame:
-        asked = keys.tolist()
-        found = shared.value.estimate_ids(ids_of(plan, asked), asked)
+        listed = keys.tolist()
+        found = shared.value.estimate_ids(ids_of(plan, listed), listed)
         return pandas.DataFrame({each: getattr(found, each) for each in COLUMNS[:4]})
 
     kind = ", ".join(f"{each} double" for each in COLUMNS[:4])

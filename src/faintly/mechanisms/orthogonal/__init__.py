@@ -151,11 +151,11 @@ class Orthogonal(BitCells):
             mine = cells[maps == j]
             blocks, rows = self.rows(ids, np.full(len(ids), j))
             for block in np.unique(blocks).tolist():
-                asked = np.flatnonzero(blocks == block)
+                inside = np.flatnonzero(blocks == block)
                 here = np.ascontiguousarray(mine[:, block])
-                first, every = kernels.read_hits(here, rows[asked], self.channel.rows)
+                first, every = kernels.read_hits(here, rows[inside], self.channel.rows)
                 nonzero = np.count_nonzero(here.any(axis=1))
-                totals[asked] += off * nonzero + (near - off) * first + (at - near) * every
+                totals[inside] += off * nonzero + (near - off) * first + (at - near) * every
         return totals
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002

@@ -158,7 +158,7 @@ def pair_agreement(shape: Shape, odds: Odds) -> float:
 
 def best_top(shape: Shape, epsilon: float) -> int:
     """Return the N with the largest |c|, the smallest such N if there are several."""
-    most = min(shape.most, shape.groups * shape.tokens)  # no more slots score
+    most = min(shape.most, shape.groups * shape.tokens)  # tokens score in no more slots
     tops = np.arange(1, most + 1)
     curve = score_curve(shape)[1 : most + 1]
     growth = math.expm1(epsilon)
@@ -199,7 +199,7 @@ def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
 @lru_cache(maxsize=8)
 def _dense_reach(shape: Shape) -> FloatArray:
     """Return E[min(N, N_t)] for each level t from 1 (rows) and N from 1 to G (columns)."""
-    # |S_k| has the parity of k, so levels come in pairs of equal chance but for the lowest.
+    # |S_k| has the parity of k, so levels come in pairs of equal chance, except for the lowest.
     chances = sign_sum_tail(shape.tokens)[1:]
     reach = np.empty((len(chances), shape.groups))
     size = max(1, LEVELS_AT_ONCE // (shape.groups + 1))
