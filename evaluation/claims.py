@@ -13,7 +13,7 @@ from evaluation import explanations
 from evaluation.experiments import Point
 from evaluation.methods import BUILT_IN, METHODS
 from evaluation.results import Results, write_csv
-from evaluation.verdict import Claim, Growth, Near, Ratio, Unbent, Verdict
+from evaluation.verdict import Agreement, Claim, Growth, PooledAgreement, Ratio, Verdict
 
 ABOUT = 0.8
 SUCCINCT = ("k-fold", "sampling", "harmony", "pckv")
@@ -47,7 +47,7 @@ def _modest(point: Point) -> bool:
 
 
 def _whole(point: Point) -> bool:
-    """Return whether keys of the whole universe are asked about, and not the top ones."""
+    """Return whether keys of the whole universe are read, and not only the top ones."""
     return point.keys != "top"
 
 
@@ -66,8 +66,8 @@ FIGURES = ("user-k", "user-eps", "user-d", "event-k", "event-eps", "event-d")
 PURE = tuple(name for name in BUILT_IN if not METHODS[name].delta and not name.startswith("ours"))
 
 CLAIMS: tuple[Claim, ...] = (
-    Near(),
-    Unbent(),
+    Agreement(),
+    PooledAgreement(),
     *(
         Ratio(
             kind="paper",

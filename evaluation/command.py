@@ -38,7 +38,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Experiments, or all; without a name, those that there are.",
+            help="Experiments, or all; without a name they are listed.",
             show_default=False,
             **one_of(lambda: [*experiments(), ALL]),
         ),
@@ -102,7 +102,7 @@ def reproduce(
         except KeyboardInterrupt:
             note(f"stopped; what is done is kept in {output}, and the same command resumes it")
             raise typer.Exit(130) from None
-    _tell(done, output, as_json)
+    _print(done, output, as_json)
     if not done.good:
         raise typer.Exit(1)
 
@@ -151,7 +151,7 @@ def _list(grid: Grid, as_json: bool) -> None:
     table(["method", ""], [(m.name, m.label) for m in METHODS.values()])
 
 
-def _tell(done: Reproduction, out: Path, as_json: bool) -> None:
+def _print(done: Reproduction, out: Path, as_json: bool) -> None:
     records = done.results.records.values()
     counts = {s: sum(r["status"] == s for r in records) for s in ("done", "refused", "failed")}
     if as_json:

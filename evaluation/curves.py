@@ -9,7 +9,7 @@ from evaluation.methods import METHODS, ZERO, Look, Method
 from evaluation.results import UNBIASED
 
 HAS_ZERO = ("linf", "mse", "ratio")  # measures that the all-zero answer has
-SIZES = {"clients": "n", "sparsity": "k"}  # what titles say, where all rows agree
+SIZES = {"clients": "n", "sparsity": "k"}  # shown in titles, where all rows agree
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: what its title says beyond the figure's, and what it shows."""
+    """One pair of axes: its title, beyond the figure's own, and what it shows."""
 
     title: str
     measure: str
@@ -81,7 +81,7 @@ def _curves(experiment: Experiment, rows: Sequence[Record], measure: str) -> lis
                 [name != ZERO.name and row["claimed_bias"] > UNBIASED for row in ordered],
             )
         )
-    # One point far from its name, which stands at the end, is no curve; the tables have it.
+    # A single point far from its name at the right end is not drawn; the tables have it.
     end = max((curve.x[-1] for curve in curves), default=0.0)
     return [
         curve
@@ -97,10 +97,10 @@ def _place(experiment: Experiment, row: Record) -> float:
 
 
 def sizes(experiment: Experiment, rows: list[Record]) -> list[str]:
-    """Return how many clients and items there are, where all rows agree and no title says it."""
-    said = []
+    """Return how many clients and items there are, where all rows agree and no title has it."""
+    parts = []
     for column, letter in SIZES.items():
         found = {row[column] for row in rows}
         if len(found) == 1 and f"{letter} = " not in experiment.title:
-            said.append(f"{letter} = {found.pop():,.0f}")
-    return said
+            parts.append(f"{letter} = {found.pop():,.0f}")
+    return parts

@@ -6,7 +6,7 @@ synthetic  each client holds k distinct items by Zipf's law (exponent 1.4, see `
 stored     a dataset under FAINTLY_DATA or --data; a client with more than k items is cut to a
            uniform random k of them, once, before any mechanism sees the data
 
-What is called the truth is the mean over all clients of the data after that cut.
+The truth is the mean over all clients of the data after that cut.
 """
 
 import hashlib
@@ -98,7 +98,7 @@ Data = Synthetic | Stored
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The vectors of one run, and what is true about them."""
+    """The vectors of one run, and their true means."""
 
     vectors: VectorBatch
     truth: FloatArray  # mean of every item

@@ -115,7 +115,7 @@ def _panels(unit: str, methods: tuple[str, ...], grid: Grid) -> list[Experiment]
         return Synthetic(grid.clients, universe, sparsity)
 
     by_sparsity = [Point(crowd(4096, held), unit, 1.0, "all", methods) for held in grid.sparsities]
-    # One bit per slot is best at ε = 1, where the paper compares; larger ε want more than one.
+    # One bit per slot is best at ε = 1, where the paper compares; a larger ε needs more.
     schemes = (*methods, *_for(unit, ("k-fold-optimal", "sampling-optimal")))
     by_epsilon = [Point(crowd(grid.wide, k), unit, e, "top", schemes) for e in grid.epsilons]
     by_universe = [Point(crowd(d, k), unit, 1.0, "top", methods) for d in grid.universes]
@@ -283,9 +283,9 @@ def _recall(grid: Grid) -> Experiment:
 def _of_sets(data: Stored, unit: str, epsilon: float, grid: Grid) -> tuple[str, ...]:
     """Return the methods for sets, where reading every key of every report is not too slow.
 
-    On kosarak collision takes 3 seconds a run and wheel 45; npm has eight times the reads, and a
-    quick run no time for either. Ours is read from tables at user level, and directly at event
-    level, where it takes 13 seconds on npm at epsilon 1, and more rows take longer.
+    On kosarak collision takes 3 seconds a run and wheel 45. On npm there are eight times the reads,
+    and a quick run has no time for either. Ours is read from tables at user level, and directly at
+    event level, where it takes 13 seconds on npm at epsilon 1, and longer with more rows.
     """
     user = unit == "user"
     if data is KOSARAK and grid is not QUICK:

@@ -20,7 +20,7 @@ def one_bit() -> float:
 
 
 def sampled(sparsity: int) -> float:
-    """Return n·Var of sampling, which is heard one time in k."""
+    """Return n·Var of sampling, where an item is reported one time in k."""
     return sparsity**2 * one_bit()
 
 

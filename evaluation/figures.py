@@ -43,10 +43,10 @@ MEASURES = {
 }
 LINEAR = ("recall",)
 OURS = "ours"  # drawn on top, like its variants, whose names begin so
-WIDE = (8.6, 4.6)  # with spots, which need more room than curves
+WIDE = (8.6, 4.6)  # with spots, which need more space than curves
 PANEL = (5.5, 4.1)  # inches; small, so that letters stay legible where a page is narrow
 LABEL_SIZE = 9.5
-LABEL_ROOM = 0.238  # inches between the names of two curves
+LABEL_GAP = 0.238  # inches between the names of two curves
 APART = 9.0  # points between two markers that would cover each other: as wide as the largest
 INK = 0.62  # of a curve's colour, for its name: at least 5:1 against white for each of them
 
@@ -112,7 +112,7 @@ def _blank(salt: str, size: tuple[float, float]) -> Any:
         raise MissingDependency.of("figures need matplotlib", "eval") from None
     from matplotlib.figure import Figure
 
-    # Letters as shapes look the same everywhere; a salt keeps the ids of several figures apart.
+    # Letters as shapes look the same everywhere; a salt makes the ids of several figures differ.
     mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10.5})
     return Figure(figsize=size, layout="constrained")
 
@@ -207,7 +207,7 @@ def _scales(axes: "Axes", experiment: Experiment, measure: str, curves: list[Cur
         _plain(axes, curves)
     places = sorted({place for curve in curves for place in curve.x if place > 0})
     if experiment.axis == "bytes":
-        _room_for_spots(axes, curves, places)
+        _scale_for_spots(axes, curves, places)
     else:
         axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
@@ -233,7 +233,7 @@ def _plain(axes: "Axes", curves: list[Curve]) -> None:
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
-def _room_for_spots(axes: "Axes", curves: list[Curve], places: list[float]) -> None:
+def _scale_for_spots(axes: "Axes", curves: list[Curve], places: list[float]) -> None:
     """Set limits and ticks of a panel over bytes, where most methods send few of them."""
     from matplotlib.ticker import NullFormatter
 
@@ -260,10 +260,10 @@ def _spaced(places: list[float], *, log: bool) -> list[float]:
     if not places:
         return []
     scale = [math.log(place) if log else place for place in places]
-    room = (scale[-1] - scale[0]) / 9
+    gap = (scale[-1] - scale[0]) / 9
     kept = [0]
     for position in range(1, len(places)):
-        if scale[position] - scale[kept[-1]] >= room:
+        if scale[position] - scale[kept[-1]] >= gap:
             kept.append(position)
     return [places[position] for position in kept]
 
@@ -277,11 +277,11 @@ def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
     axes.margins(x=0.08 if spots else 0.03, y=0.08)
     axes.autoscale_view()
     ends = [_end(axes, curve) for curve in curves]
-    room = LABEL_ROOM / (WIDE if spots else PANEL)[1]
-    heights = fitted(spread([end[1] for end in ends], room), room)
+    gap = LABEL_GAP / (WIDE if spots else PANEL)[1]
+    heights = fitted(spread([end[1] for end in ends], gap), gap)
     for curve, end, height in zip(curves, ends, heights, strict=True):
         if spots:
-            _sign(axes, curve, height)
+            _legend_marker(axes, curve, height)
         axes.annotate(
             f"{curve.label}, {curve.x[-1]:,.0f} B" if spots and curve.x[-1] > 0 else curve.label,
             xy=end,
@@ -313,7 +313,7 @@ def _line(curve: Curve) -> dict[str, Any]:
     return look | {"color": curve.look.colour}
 
 
-def _sign(axes: "Axes", curve: Curve, height: float) -> None:
+def _legend_marker(axes: "Axes", curve: Curve, height: float) -> None:
     """Draw a method's marker before its name; a piece of its line for the all-zero answer."""
     places = [1.03, 1.07] if curve.method is ZERO else [1.05]
     axes.plot(

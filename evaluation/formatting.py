@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterable
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-ASKED = {"all": "all keys", "each": "all keys", "top": "top 100 keys", "some": "1,000 keys"}
+KEYS = {"all": "all keys", "each": "all keys", "top": "top 100 keys", "some": "1,000 keys"}
 NUMERIC = frozenset("0123456789(+−≤≥")  # first characters of a cell that is a number
 PLAIN = range(-2, 6)  # powers of ten of numbers that are written out
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many digits; an empty string where it is not known.
+    """Return a number with this many digits; an empty string where it is not known.
 
     >>> number(0.04567), number(9.712e-5), number(23400, 7), number(-0.5)
     ('0.0457', '9.71·10⁻⁵', '23,400', '−0.5')
@@ -81,8 +81,8 @@ def is_words(column: Iterable[str]) -> bool:
     >>> is_words(["user", "event"]), is_words(["1.9×", "", "not run"]), is_words(["yes", "not run"])
     (True, False, True)
     """
-    told = [text for text in column if text not in ("", "not run")]
-    return not all(text[0] in NUMERIC for text in told) or any(" (" in text for text in told)
+    filled = [text for text in column if text not in ("", "not run")]
+    return not all(text[0] in NUMERIC for text in filled) or any(" (" in text for text in filled)
 
 
 def _power(value: float) -> int:

@@ -18,15 +18,15 @@ Record = dict[str, Any]
 
 
 class Log:
-    """Appends records to a file, and knows those of an earlier run."""
+    """Appends records to a file, and reads those of an earlier run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.records: dict[str, Record] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._sole = Disk().lock(path.with_suffix(".lock"), 0)
+        self._lock = Disk().lock(path.with_suffix(".lock"), 0)
         try:
-            self._sole.__enter__()
+            self._lock.__enter__()
         except TimeoutError:
             raise InvalidInput(
                 f"another process is writing to {path.parent}; wait for it, or name another folder"
@@ -68,7 +68,7 @@ class Log:
         trace: TracebackType | None,
     ) -> None:
         self._file.close()
-        self._sole.__exit__(kind, error, trace)
+        self._lock.__exit__(kind, error, trace)
 
 
 def _parsed(line: bytes) -> Record | None:

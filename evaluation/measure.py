@@ -31,7 +31,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import lower_bound
 from faintly.primitives.entropy import seeded
 
-SPREAD_KEYS = 1000  # keys asked about where the whole universe would take too long
+SPREAD_KEYS = 1000  # keys that are read where the whole universe would take too long
 FAINT = 0.1  # of a standard error: a smaller stated bias hardly changes the comparison
 LISTED = 20  # rows of a top list
 LEVEL = 0.95  # of intervals, which are not used here
@@ -59,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Ids to ask about, and which of them are scored; the others help to judge predictions."""
+    """Ids to read, and which of them are scored; the others help to judge predictions."""
 
     ids: IdArray
     scored: np.ndarray
@@ -148,7 +148,7 @@ def measure(task: Task, sample: Sample) -> Measured:
         decode=point.decode,
         salt=seeded(task.seed, "salt").words(SALT_BYTES // 4).tobytes(),
     )
-    mechanism, keys = mechanism_of(plan), asked(sample, point.keys)
+    mechanism, keys = mechanism_of(plan), keys_of(sample, point.keys)
     public, secret = (seeded(task.seed, part) for part in ("public", "secret"))
     totals = mechanism.simulation.totals(sample.vectors, keys.ids, public, secret)
     means = totals * np.float64(mechanism.scale / data.clients)
@@ -188,8 +188,8 @@ def parameters_of(plan: Plan) -> str:
     )
 
 
-def asked(sample: Sample, keys: str) -> Keys:
-    """Return the ids to ask about."""
+def keys_of(sample: Sample, keys: str) -> Keys:
+    """Return the ids to read."""
     size = len(sample.truth)
     ids = np.arange(size, dtype=np.uint64)
     if keys == "some" and size > SPREAD_KEYS:

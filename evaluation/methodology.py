@@ -8,12 +8,12 @@ from evaluation.methods import METHODS
 from evaluation.results import Cell, Results
 
 DATA = """Synthetic data follow the paper: distinct items by Zipf's law with exponent 1.4, values
-Normal(1, 0.3) cut off at ±1, a fresh crowd in every run. Stored data are cut to k items a client,
-uniformly at random and once, before any method sees them: all runs share that cut, and differ in
-their noise. Every seed is hashed from the name of its task and stands in results.csv with every
-parameter. Estimates are not cut to [−1, 1]; entries of 1.0 in the paper's tables suggest that its
-were. Compare the paper's user-level entries with both of its rows: its proven constants, and its
-authors' settings."""
+Normal(1, 0.3) cut off at ±1, with fresh clients in every run. Stored data are cut to k items per
+client, uniformly at random and once, before any method sees them: all runs share that cut, and
+differ in their noise. Every seed is hashed from the name of its task, and is in results.csv with
+every parameter. Estimates are not cut to [−1, 1]; entries of 1.0 in the paper's tables suggest that
+its were. Compare the paper's user-level entries with both of its rows: its proven constants, and
+its authors' settings."""
 OURS = """Ours is the planner's choice among its variants with 64 groups at most, decoded by tables
 where every key of a large universe is asked about."""
 RESPONSE, POLYNOMIAL = "naive-response", "retrieval-polynomial"
@@ -28,11 +28,11 @@ def methodology(results: Results, left_out: dict[str, str], took: str) -> str:
     )
     failed = _unique(f"{r['task']}: {r['error']}" for r in results.failures)
     absent = [f"{name}: {text}" for name, text in left_out.items()]
-    said = [DATA, *_response(results), OURS, " ".join(_drawn(results))]
-    said += [f"{took}."] if took else []
+    paragraphs = [DATA, *_response(results), OURS, " ".join(_drawn(results))]
+    paragraphs += [f"{took}."] if took else []
     return (
         "<h2>How it was run</h2>\n"
-        + "".join(f"<p>{escape(one)}</p>\n" for one in said)
+        + "".join(f"<p>{escape(one)}</p>\n" for one in paragraphs)
         + _list("Not run", absent)
         + _list("Refused by the method itself", refused)
         + _list("Failed", failed)
@@ -79,8 +79,8 @@ def _drawn(results: Results) -> Iterator[str]:
         )
     if "normal" in kinds:
         yield (
-            "Likewise not made, the sum drawn as a rounded normal variable, which is close to its "
-            f"law: {', '.join(kinds['normal'])}."
+            "Likewise not made; the sum was drawn as a rounded normal variable, which is close to "
+            f"its law: {', '.join(kinds['normal'])}."
         )
     if "keys" in kinds:
         yield (

@@ -1,7 +1,7 @@
 """The methods that are compared, as data: a label, a mechanism with its options, a look.
 
-A method is shown only where its guarantee holds: at its `units`. Where a mechanism refuses
-nevertheless, the refusal is recorded and the method left out at that point.
+A method is shown only where its guarantee holds: at its `units`. Where its mechanism still refuses
+a point, the refusal is recorded and the method is left out there.
 Mechanisms of other packages, by their entry points, are methods too.
 """
 
@@ -44,9 +44,9 @@ class Method:
     delta: float = 0.0
     hard_sparsity: bool = False
     stronger: bool = False  # at l1, the user-level form may run: it hides any change at all
-    decode: str | None = None  # where few keys are asked; None: tables where that can be
+    decode: str | None = None  # where few keys are read; None: tables where possible
     values: str = "signed"  # what the planner is told about the data, where it picks
-    patient: bool = False  # decoded as the planner picks, even where that reads every report
+    patient: bool = False  # decoded as the planner picks, even if that reads every report
 
     def protects(self, unit: str) -> bool:
         """Return whether the method claims to protect the unit."""
@@ -64,7 +64,7 @@ class Method:
         salt: bytes,
     ) -> Plan:
         """Return the method's plan, or raise the mechanism's own refusal."""
-        wanted: dict[str, Any] = {
+        terms: dict[str, Any] = {
             "protect": unit,
             "epsilon": epsilon,
             "sparsity": sparsity,
@@ -76,9 +76,9 @@ class Method:
         if self.mechanism is not None:
             # By default tables, and direct decoding where there are none.
             own = self.decode if decode is None else None
-            return self._named({**wanted, "decode": own, **self.options, "salt": salt})
-        held_to = None if self.patient else decode
-        ranking = survey(request_for(decode=held_to, values=self.values, **wanted))
+            return self._named({**terms, "decode": own, **self.options, "salt": salt})
+        required = None if self.patient else decode
+        ranking = survey(request_for(decode=required, values=self.values, **terms))
         fast = [
             one
             for one in ranking.candidates
@@ -86,19 +86,19 @@ class Method:
         ]
         return replace((fast or [ranking.pick])[0].plan, salt=salt)
 
-    def _named(self, wanted: dict[str, Any]) -> Plan:
+    def _named(self, terms: dict[str, Any]) -> Plan:
         """Return the plan of the named mechanism, in the form with the smallest variance."""
-        if not (self.stronger and wanted["protect"].startswith(L1)):
-            return make_plan(mechanism=self.mechanism, **wanted)
+        if not (self.stronger and terms["protect"].startswith(L1)):
+            return make_plan(mechanism=self.mechanism, **terms)
         found = []
-        for protect in (USER, wanted["protect"]):  # user first: of equals, the one that hides more
+        for protect in (USER, terms["protect"]):  # user first: it wins ties, as it hides more
             try:
-                found.append(make_plan(mechanism=self.mechanism, **{**wanted, "protect": protect}))
+                found.append(make_plan(mechanism=self.mechanism, **{**terms, "protect": protect}))
             except UnsupportedUnit:  # most have no form of their own for a distance
                 continue
         if not found:
-            raise UnsupportedUnit(f"{self.mechanism} protects neither {wanted['protect']} nor user")
-        return min(found, key=lambda plan: predicted(plan, wanted["sparsity"]))
+            raise UnsupportedUnit(f"{self.mechanism} protects neither {terms['protect']} nor user")
+        return min(found, key=lambda plan: predicted(plan, terms["sparsity"]))
 
 
 def predicted(plan: Plan, sparsity: int) -> float:

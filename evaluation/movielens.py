@@ -2,7 +2,7 @@
 
 A user is a client, and the movies that anybody rated are the items, numbered 0, 1, … by
 ascending movieId. Ratings 0.5 to 5 become 2·rating/5 - 1, the map of the paper's authors.
-MovieLens-20M so gives the paper's 138,493 clients and 26,744 items.
+MovieLens-20M thus gives the paper's 138,493 clients and 26,744 items.
 """
 
 import csv

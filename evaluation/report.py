@@ -16,7 +16,7 @@ import numpy as np
 from evaluation import agreement
 from evaluation.agreement import FAR, chance
 from evaluation.experiments import Experiment, Point
-from evaluation.formatting import ASKED, is_words, number, plus_minus, times
+from evaluation.formatting import KEYS, is_words, number, plus_minus, times
 from evaluation.grids import Grid
 from evaluation.methodology import methodology
 from evaluation.methods import METHODS, ZERO
@@ -60,7 +60,7 @@ AGAIN = """<h2>Reported, re-run, ours</h2>
 <p>The paper's tables at ε = 1: MSE of its method as it reports it, re-run here with its proven
 constants (its clip no larger than k, which helps it) and with its authors' settings, and of ours,
 ± one standard error. Where the all-zero answer errs less than all of them, the clients are too few
-for ε = 1 and the table shows noise, not use.</p>"""
+for ε = 1, and the table shows noise.</p>"""
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def _glance(results: Results) -> str:
     rows = results.summary()
     best, again = winners(rows), side_by_side(rows, paper_numbers())
     same = same_as_paper(rows)
-    said = f"\n<p>{escape(same)}</p>" if same else ""
+    note = f"\n<p>{escape(same)}</p>" if same else ""
     shrunk = _titled(SHARPER, posteriors(rows))
-    return (_titled(GLANCE, best) + said + "\n" + _titled(AGAIN, again) + "\n" + shrunk).strip()
+    return (_titled(GLANCE, best) + note + "\n" + _titled(AGAIN, again) + "\n" + shrunk).strip()
 
 
 def _titled(words: str, table: Table) -> str:
@@ -166,13 +166,13 @@ def _claims(judged: list[Verdict]) -> str:
 
 
 def _remarks(one: Verdict) -> str:
-    """Return remarks: what it means, where it was measured, why it fails."""
-    said = f" <small>({escape(one.remark)})</small>" if one.remark else ""
+    """Return the remarks on a claim: what it means, where it was measured, why it fails."""
+    text = f" <small>({escape(one.remark)})</small>" if one.remark else ""
     if one.where:
-        said += f"<br><small>{escape(one.where)}</small>"
+        text += f"<br><small>{escape(one.where)}</small>"
     if one.why:
-        said += f'<br><span class="no">Why not: {escape(one.why)}.</span>'
-    return said
+        text += f'<br><span class="no">Why not: {escape(one.why)}.</span>'
+    return text
 
 
 def _section(experiment: Experiment, results: Results, scene: Scene) -> str:
@@ -228,12 +228,11 @@ def _point_table(experiment: Experiment, point: Point, results: Results) -> str:
 
 
 def _words(point: Point) -> str:
-    asked = ASKED[point.keys]
-    return f"{point.unit} level, ε = {point.epsilon:g}, {point.data.name}, {asked}"
+    return f"{point.unit} level, ε = {point.epsilon:g}, {point.data.name}, {KEYS[point.keys]}"
 
 
 def _reported(experiment: Experiment, point: Point) -> dict[str, list[float]]:
-    """Return what the paper's table says: bytes, L∞ and MSE of each method that it fills in."""
+    """Return bytes, L∞ and MSE of each method that the paper's table has."""
     numbers = paper_numbers()
     if not experiment.paper or not experiment.table:
         return {}
@@ -248,15 +247,15 @@ def _row(
     reported: dict[str, list[float]],
 ) -> str:
     cell, ours = results.cell(point, name), results.cell(point, "ours")
-    said = reported.get(name)
-    if cell is None and said is None:
+    paper = reported.get(name)
+    if cell is None and paper is None:
         return ""
     cells = [f"<td>{escape(_label(name))}{_flags(cell)}</td>"]
     if reported:
-        cells += [f"<td>{number(value, 7)}</td>" for value in (said or (None, None, None))]
+        cells += [f"<td>{number(value, 7)}</td>" for value in (paper or (None, None, None))]
     cells += [f"<td>{text}</td>" for text in _errors(cell)]
     if reported:
-        again = cell.mean("mse") / said[2] if cell is not None and said is not None else None
+        again = cell.mean("mse") / paper[2] if cell is not None and paper is not None else None
         cells.append(f"<td>{times(again)}</td>")
     cells += [f"<td>{text}</td>" for text in _judged(cell, ours)]
     style = {"ours": ' class="ours"', "zero": ' class="zero"'}.get(name, "")

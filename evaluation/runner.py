@@ -29,7 +29,7 @@ class Plan:
 
 @dataclass
 class Progress:
-    """How far a run has come; `left` is estimated from the times of similar tasks."""
+    """The progress of a run; `left` is estimated from the times of similar tasks."""
 
     total: int
     done: int = 0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.formatting import ASKED, number, plus_minus, span, times
+from evaluation.formatting import KEYS, number, plus_minus, span, times
 from evaluation.methods import METHODS, ZERO
 from evaluation.results import UNBIASED
 
@@ -41,7 +41,7 @@ class _Rival:
 
     @property
     def description(self) -> str:
-        """Return who it is, and by how much."""
+        """Return the ratio and the rival's label."""
         return f"{times(self.ratio)} ({METHODS[self.name].label})"
 
 
@@ -77,10 +77,10 @@ def same_as_paper(rows: Iterable[Row]) -> str:
             listed += [where] if where not in listed else []
     if not places:
         return ""
-    told = "; ".join(f"{name} ({', '.join(listed)})" for name, listed in places.items())
+    where = "; ".join(f"{name} ({', '.join(listed)})" for name, listed in places.items())
     return (
         f"Here the planner picks the paper's own {METHODS['paper'].mechanism}, so that ours and "
-        f"paper are one method and differ by chance: {told}."
+        f"paper are one method and differ by chance: {where}."
     )
 
 
@@ -104,8 +104,8 @@ def side_by_side(rows: Iterable[Row], reported: dict[str, Any]) -> Table:
     for experiment in TABLES:
         for unit in ("event", "user"):
             (point,) = groups.get((experiment, unit), [{}])
-            said = reported[experiment][unit]["paper"][2]
-            lines.append((experiment, unit, number(said), *_again(point, said)))
+            mse = reported[experiment][unit]["paper"][2]
+            lines.append((experiment, unit, number(mse), *_again(point, mse)))
     return lines
 
 
@@ -175,7 +175,7 @@ def headline(rows: Iterable[Row]) -> Table:
 
 def _setting(row: Row) -> str:
     sizes = f"n = {row['clients']:,.0f}, d = {row['universe']:,.0f}, k = {row['sparsity']:.0f}"
-    keys = ASKED[row["keys"]]
+    keys = KEYS[row["keys"]]
     values = "full ±1" if "signs" in row["data"] else "the paper's"
     return f"{row['unit']}, ε = {row['epsilon']:g}, {values}, {sizes}, {keys}"
 
@@ -189,11 +189,11 @@ def _beside(point: dict[str, Row]) -> Iterator[str]:
     yield _mse(point.get(ZERO.name))
 
 
-def _again(point: dict[str, Row], said: float) -> Iterator[str]:
+def _again(point: dict[str, Row], reported: float) -> Iterator[str]:
     for name in ("paper", "published", "ours"):
         yield _mse(point.get(name))
     ours = point.get("ours")
-    yield "" if ours is None else times(said / ours["mse"])
+    yield "" if ours is None else times(reported / ours["mse"])
     yield span(list(_ratios([point], "paper")))
     yield _mse(point.get(ZERO.name))
 
@@ -208,7 +208,7 @@ def _line(points: list[dict[str, Row]]) -> Iterator[str]:
 
 
 def _as_sets(point: dict[str, Row]) -> dict[str, Row]:
-    """Return the point with ours as it is planned for sets, where that was run."""
+    """Return the point with ours as planned for sets, where that was run."""
     return point | ({"ours": point["ours-sets"]} if "ours-sets" in point else {})
 
 

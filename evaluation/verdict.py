@@ -17,7 +17,7 @@ from evaluation.experiments import Point
 from evaluation.formatting import plus_minus
 from evaluation.results import UNBIASED, Cell, Results
 
-ODDS = 1e-4  # smaller chances are shown as "p < ODDS": few runs do not know their spread well
+ODDS = 1e-4  # smaller chances are shown as "p < ODDS": few runs estimate their spread poorly
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Verdict:
     value: float | None
     holds: bool | None  # None: nothing was run for it
     remark: str = ""
-    why: str = ""  # the claim does not hold: empty where it does
-    where: str = ""  # the value was measured
+    why: str = ""  # reason that the claim does not hold; empty where it does
+    where: str = ""  # point at which the value was measured
     error: float = math.nan  # standard error of the value
     unit: str = "×"
 
@@ -58,7 +58,7 @@ class Ratio:
     unbiased: bool = False  # compare with unbiased rivals only
     where: Callable[[Point], bool] = lambda _: True
     remark: str = ""
-    why: str = ""  # it may fail
+    why: str = ""  # reason for a failure
 
     def verdict(self, results: Results) -> Verdict:
         """Return the smallest ratio over the points, and whether it is large enough."""
@@ -84,7 +84,7 @@ class Ratio:
         return f"; {score:.1f} standard errors below what is wanted, {chance}"
 
     def _ratios(self, results: Results) -> Iterator[tuple[float, float, str]]:
-        """Yield the ratio at each point, its standard error, and words about where it is."""
+        """Yield the ratio at each point, its standard error, and a description of the point."""
         for experiment in results.experiments:
             if experiment.name not in self.experiments:
                 continue
@@ -122,10 +122,10 @@ class Growth:
     measure: str = "mse"
     where: Callable[[Point], bool] = lambda _: True
     remark: str = ""
-    why: str = ""  # it may fail
+    why: str = ""  # reason for a failure
 
     def verdict(self, results: Results) -> Verdict:
-        """Return largest over smallest error."""
+        """Return the largest error over the smallest, and whether that is little enough."""
         errors = []
         for experiment in results.experiments:
             if experiment.name == self.experiment:
@@ -141,7 +141,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class Agreement:
     """No more cells are far from their predicted variance than chance explains."""
 
     kind: str = "order"
@@ -163,7 +163,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unbent:
+class PooledAgreement:
     """No method's variance is wrong by a little at many points."""
 
     kind: str = "order"

@@ -57,7 +57,7 @@ class _Crew:
             self._add(task)
 
     def start(self, jobs: int) -> None:
-        """Start so many workers, each with its first task."""
+        """Start `jobs` workers, each with its first task."""
         for _ in range(jobs):
             self.workers.append(_started(self.folder))
             self._give(self.workers[-1])
@@ -84,7 +84,7 @@ class _Crew:
         try:
             record: Record | None = worker.pipe.recv()
         except (EOFError, OSError):
-            record = self._buried(worker, task)
+            record = self._replaced(worker, task)
         self._give(worker)
         return record
 
@@ -100,7 +100,7 @@ class _Crew:
     def _add(self, task: Task) -> None:
         self.groups.setdefault(_key(task), []).append(task)
 
-    def _buried(self, worker: _Worker, task: Task) -> Record | None:
+    def _replaced(self, worker: _Worker, task: Task) -> Record | None:
         """Replace a dead process; return a record of failure after the last try of its task."""
         fresh = _started(self.folder)
         worker.process, worker.pipe, worker.task = fresh.process, fresh.pipe, None

@@ -11,7 +11,7 @@ dense Gaussian      the sparsified gradients, and each client adds noise to ever
                     same ε, and δ = 1e-6
 dense Laplace       the same, at the same ε and without δ
 
-Every server takes the same steps, and ignores entries that its own noise could have made. The
+Every server takes the same steps, and ignores entries that may be its own noise. The
 texts are made up: a vocabulary with Zipf's frequencies, some words of which lean to a class.
 
 One run says little about the noisy servers: which false words pass in its first rounds is chance,
@@ -68,7 +68,7 @@ class Texts:
         labels = generator.integers(0, 2, count)
         words = np.empty((count, LENGTH), dtype=np.int16)
         for label, tilted in enumerate((weights / lean, weights * lean)):
-            # A table of 2^16 words in their shares is drawn from much faster than a law.
+            # Drawing from a table of 2^16 words is much faster than drawing by probabilities.
             shares = np.cumsum(tilted) / tilted.sum()
             table = np.searchsorted(shares, (np.arange(2**16) + 0.5) / 2**16).astype(np.int16)
             mine = labels == label
@@ -79,12 +79,12 @@ class Texts:
         return cls(words, seen, labels)
 
     def errors(self, weights: np.ndarray) -> np.ndarray:
-        """Return the guessed chance of label 1 less the label, for each text."""
+        """Return the predicted chance of label 1 less the label, for each text."""
         scores = (weights[self.words] * self.seen).sum(axis=1)
         return 1 / (1 + np.exp(-scores)) - self.labels
 
     def accuracy(self, weights: np.ndarray) -> float:
-        """Return the share of labels that the weights guess; no opinion is half a guess."""
+        """Return the share of labels that the weights predict; a tie counts half."""
         missed = np.abs(self.errors(weights))
         return float((missed < 0.5).mean() + (missed == 0.5).mean() / 2)
 
@@ -140,7 +140,7 @@ def private(plan: Plan, seed: int) -> Server:
 def dense(variance: float, generator: np.random.Generator) -> Server:
     """Return a server to which clients send all words, each with noise of that variance.
 
-    The sum of thousands of clients' noise is normal for all purposes here, and drawn as such.
+    The sum of thousands of clients' noise is close enough to normal here, and is drawn as such.
     """
 
     def answer(vectors: VectorBatch, _: int) -> tuple[np.ndarray, float]:
@@ -176,7 +176,7 @@ class Method:
 
 
 def methods(clients: int, epsilon: float, sparsity: int, seed: int) -> list[Method]:
-    """Return the servers to compare, for so many clients in each round."""
+    """Return the servers to compare, for this many clients in each round."""
     wanted: dict[str, Any] = {
         "epsilon": epsilon,
         "sparsity": sparsity,
@@ -214,7 +214,7 @@ def run(given: argparse.Namespace, seed: int) -> tuple[list[Method], list[list[f
 
 
 def stderr(runs: np.ndarray) -> np.ndarray:
-    """Return the standard error of the mean over runs; 0 where there is one only."""
+    """Return the standard error of the mean over runs; 0 for a single run."""
     return runs.std(axis=0, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else 0 * runs[0]
 
 
@@ -226,7 +226,7 @@ def draw(curves: Curves, styles: dict[str, Style], title: str, path: Path) -> No
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.6, 4), layout="constrained")
-    # The legend stands in the order in which the curves end.
+    # The legend lists the curves in the order of their ends.
     for name, runs in sorted(curves.items(), key=lambda one: -one[1].mean(axis=0)[-1]):
         colour, marker, line = styles[name]
         mean, error = runs.mean(axis=0), stderr(runs)

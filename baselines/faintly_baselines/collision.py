@@ -1,8 +1,8 @@
 """The collision mechanism for sets: items hash to t slots, and slots with items are likelier.
 
 Ω = k·e^ε + t - k; a slot that an item hits has the chance e^ε/Ω, the others share the rest.
-S. Wang et al. (IJCAI 2021, arXiv:2304.04410) take vectors with signs: `collision_signed` has these.
-Here are sets, whose values are 0 or 1; `coverage.py` has the steps, with arcs of one slot.
+S. Wang et al. (IJCAI 2021, arXiv:2304.04410) take vectors with signs: see `collision_signed`.
+This module is for sets, whose values are 0 or 1; `coverage.py` has the steps, for arcs of one slot.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from faintly_baselines.coverage import SETS, Coverage, CoverageLaw
 
 
 class CollisionLaw(CoverageLaw):
-    """Small cases of arcs of one slot."""
+    """The law of arcs of one slot."""
 
     mechanism: "Collision"
 
@@ -43,7 +43,7 @@ class Collision(Coverage):
         options = dict(request.options)
         k, epsilon = request.sparsity, request.budget.epsilon
         slots = options.pop("slots", None) or _best_slots(k, epsilon)
-        require.no_more(options, cls.name, "slots")
+        require.none_left(options, cls.name, "slots")
         require.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
         return cls.sized(request, slots, 1)
 
@@ -54,6 +54,6 @@ def _best_slots(sparsity: int, epsilon: float) -> int:
 
 
 def _variance(sparsity: int, epsilon: float, slots: int) -> float:
-    """Return n·Var at an absent item but for a factor that does not depend on the slots."""
+    """Return n·Var at an absent item, up to a factor that does not depend on the slots."""
     omega = coverage.covered_total(sparsity, epsilon, slots)
     return (slots - 1) * (omega / (slots - sparsity)) ** 2

@@ -1,11 +1,10 @@
 """The collision mechanism for values with a sign: (x, +) and (x, -) hash to slots of their own.
 
-Client  x becomes the token (x, sign v) with chance |v|; at most k tokens hit slots of t
+Client  x becomes the token (x, sign v) with chance |v|; at most k tokens hit slots out of t
 Server  mean[x] = Σᵢ (1[slotᵢ = h(x, +)] - 1[slotᵢ = h(x, -)]) / (n·c),  c = Q/2^32 - 1/t
 S. Wang et al., "Hiding numerical vectors in local private and shuffled messages" (IJCAI 2021) and
-arXiv:2304.04410; their slots and chances are those of `collision`. At a large ε it is the most
-accurate of the published methods where few clients hold a key; collision_signed.proof.md has the
-arguments.
+arXiv:2304.04410; slots and chances are those of `collision`. At a large ε it is the most accurate
+of the published methods where few clients hold a key; collision_signed.proof.md has the arguments.
 """
 
 import itertools
@@ -41,7 +40,7 @@ from faintly_baselines.unhashed import largest_variance
 
 
 class CollisionSignedForecast(CoverageForecast):
-    """Two coins for each key, one for each sign."""
+    """The variance of two coins for each key, one for each sign."""
 
     mechanism: "CollisionSigned"
 
@@ -55,7 +54,7 @@ class CollisionSignedForecast(CoverageForecast):
 
     @property
     def held_excess_moment(self) -> float:
-        """Return how much likelier a report names a slot of a held key; both may be one slot."""
+        """Return how much likelier a report names a slot of a held key, scaled."""
         return (1 - 2 / self.mechanism.slots) / self.mechanism.gain
 
     def worst_variance(self) -> float:
@@ -66,12 +65,12 @@ class CollisionSignedForecast(CoverageForecast):
 
 
 class CollisionSignedLaw(CollisionLaw):
-    """Arcs of one slot, of which each item has one for each sign."""
+    """The law of slots, of which each item has one for each sign."""
 
     mechanism: "CollisionSigned"
 
     def small_cases(self) -> Iterator[SmallCase]:
-        """Yield one item and two, with two more and one more than planned, and few slots."""
+        """Yield few slots, with up to two items more than planned for one, and one for two."""
         one = self.small(sparsity=1, options={"slots": 2})
         yield SmallCase(one, (-1.0, 0.0, 0.5, 1.0), 3)
         two = self.small(sparsity=2, options={"slots": 3})
@@ -145,11 +144,11 @@ class CollisionSigned(Collision):
 
     def _counts(self, seeds: IdArray, fields: WordArray, ids: IdArray) -> tuple[IntArray, IntArray]:
         """Return for each id how many reports name its slot of + and its slot of -."""
-        said = fields[:, 0]
-        zero = np.zeros_like(said)
+        sent = fields[:, 0]
+        zero = np.zeros_like(sent)
         one = zero + np.uint32(1)
         plus, minus = (
-            kernels.read_slots(seeds, np.stack([word, one, said, zero]), ids, self.slots)[1]
+            kernels.read_slots(seeds, np.stack([word, one, sent, zero]), ids, self.slots)[1]
             for word in (zero, one)
         )
         return plus, minus

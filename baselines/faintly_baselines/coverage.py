@@ -54,7 +54,7 @@ SETS = (0.0, 1.0)  # the values of small cases
 
 
 class CoverageForecast(Forecast):
-    """A coin for each key: is its arc the one that was named?"""
+    """The variance of a coin for each key: whether the reported slot is in its arc."""
 
     mechanism: "Coverage"
 
@@ -83,7 +83,7 @@ class CoverageForecast(Forecast):
 
 
 class CoverageLaw(Law):
-    """A slot is more likely where the kept items cover it."""
+    """The law of slots, likelier where the kept items cover them."""
 
     mechanism: "Coverage"
 
@@ -158,7 +158,7 @@ class Coverage(Mechanism):
         most = plan.sparsity * arc
         if most >= slots or most * weight >= noise.FULL or slots * weight <= noise.FULL:
             raise InvalidPlan(
-                f"{cls.name} needs slots that k items leave uncovered, and covered ones likelier"
+                f"{cls.name} needs more slots than k items cover, and covered ones must be likelier"
             )
         return cls(plan=plan, slots=slots, arc=arc, weight=weight)
 
@@ -169,12 +169,12 @@ class Coverage(Mechanism):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Return how often a report lies in the arc of an item not held, and of one held."""
+        """Return how often a report lies in the arc of an absent item, and of a held one."""
         return self.arc / self.slots, self.arc * self.weight / noise.FULL
 
     @property
     def gain(self) -> float:
-        """Return how much likelier the slots of a held item are covered."""
+        """Return how much more often a report lies in the arc of a held item."""
         return self.shares[1] - self.shares[0]
 
     @property
@@ -238,15 +238,15 @@ class Coverage(Mechanism):
         return self.slots * self._hits(batch, ids) - self.arc * len(batch)
 
     def _hits(self, batch: ReportBatch, ids: IdArray) -> IntArray:
-        said = batch.fields[:, 0]
+        sent = batch.fields[:, 0]
         if self.arc == 1:
-            zero = np.zeros_like(said)
-            described = np.stack([zero, zero + np.uint32(1), said, zero])
+            zero = np.zeros_like(sent)
+            described = np.stack([zero, zero + np.uint32(1), sent, zero])
             return kernels.read_slots(batch.hash_seeds, described, ids, self.slots)[1]
         hits = np.zeros(len(ids), dtype=np.int64)
         for position, item in enumerate(ids):
             starts = self.starts(batch.hash_seeds, np.full(len(batch), item))
-            hits[position] = np.count_nonzero((said - starts) % self.slots < self.arc)
+            hits[position] = np.count_nonzero((sent - starts) % self.slots < self.arc)
         return hits
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
@@ -263,7 +263,7 @@ class Coverage(Mechanism):
 
 
 def best_ring(sparsity: int, epsilon: float) -> float:
-    """Return t for arcs of one slot (or 1 over the arc's share) with the least n·Var.
+    """Return the t of least n·Var for arcs of one slot; in general, 1 over the share of an arc.
 
     n·Var at an absent item is (t-1)·Ω²/((e^ε-1)²·(t-k)²); with s = t - k its derivative vanishes
     where s² - s·k·e^ε = 2(k-1)·k·e^ε.

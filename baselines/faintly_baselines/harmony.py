@@ -41,7 +41,7 @@ NAMES = ("threshold",)
 
 
 class HarmonyForecast(OneKeyForecast):
-    """One key of d is answered for."""
+    """The variance where each client answers for one key of d."""
 
     mechanism: "Harmony"
 
@@ -50,7 +50,7 @@ class HarmonyForecast(OneKeyForecast):
 
 
 class HarmonyLaw(OneKeyLaw):
-    """The key is uniform, then comes the sign."""
+    """The law of a uniform key and a randomized sign for it."""
 
     mechanism: "Harmony"
 
@@ -78,7 +78,7 @@ class Harmony(OneKey):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coin of randomized response."""
-        require.no_more(request.options, "harmony")
+        require.none_left(request.options, "harmony")
         hashing = plain.check(request, "harmony")
         threshold = noise.response_threshold(noise.exact(request.budget.epsilon))
         return Calibrated(parameters={"threshold": threshold}, hashing=hashing)
@@ -105,8 +105,8 @@ class Harmony(OneKey):
         """
         keys = uniform_below(np.full(len(vectors), self.keys), rng)
         signs = plain.signs_with_mean(plain.values_at(vectors, keys, self.keys), rng)
-        said = plain.respond(signs, self.threshold, rng)
-        return np.stack([keys, said < 0], axis=1).astype(np.uint32)
+        sent = plain.respond(signs, self.threshold, rng)
+        return np.stack([keys, sent < 0], axis=1).astype(np.uint32)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return the sum of the signs that were sent about each id."""

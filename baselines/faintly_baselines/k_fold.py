@@ -3,7 +3,7 @@
 Items and dummies are dealt to the k slots by a uniform permutation, so that one item more
 changes one slot. In the order of their keys it would shift all slots behind it, and lose
 k·epsilon. Baseline of Zhou et al. 2022; `one_sparse` has the client and the server, and
-k_fold.proof.md the arguments. The paper sends 4 bytes a slot and 4 more.
+k_fold.proof.md the arguments. The paper sends 4 bytes per slot and 4 more.
 """
 
 from dataclasses import dataclass

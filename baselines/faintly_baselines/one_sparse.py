@@ -84,7 +84,7 @@ class SlotTables(Tables):
 
 
 class OneSparseForecast(Forecast):
-    """Slots that name a bin, of which a held key has one."""
+    """The variance of slots, likelier to name the bin of a held key."""
 
     mechanism: "OneSparse"
 
@@ -107,12 +107,12 @@ class OneSparseForecast(Forecast):
         return self.cut(vectors.lengths)
 
     def influence(self) -> float:
-        """Return what a report says about a key if all its slots name it."""
+        """Return what a report reads at a key if all its slots name it."""
         return self.mechanism.slots * self.mechanism.scale
 
 
 class OneSparseLaw(Law):
-    """The symbols of all slots, over every way to deal the items."""
+    """The law of the symbols of all slots, over every way to deal the items."""
 
     mechanism: "OneSparse"
 
@@ -185,7 +185,7 @@ class OneSparse(Mechanism):
         options = dict(request.options)
         scheme = require.one_of(options.pop("scheme", SCHEMES[0]), "scheme", SCHEMES)
         bins = options.pop("bins", None)
-        require.no_more(options, cls.name, "scheme and bins")
+        require.none_left(options, cls.name, "scheme and bins")
         if bins is None:
             bins = best_bins(request.budget.epsilon) if scheme == "optimal" else 1
         require.integer(bins, "bins", 1, MAX_BINS)
@@ -283,10 +283,10 @@ class OneSparse(Mechanism):
         rows = self.rows(seeds) if self.table else None
         places = self.places(seeds, rows, held, part.indices[row])
         symbols[held] = places ^ (values < 0)
-        said = self._answered(symbols, rng).astype(np.uint32, copy=False).reshape(dealt.shape)
+        sent = self._answered(symbols, rng).astype(np.uint32, copy=False).reshape(dealt.shape)
         if rows is None:
-            return said
-        cells: WordArray = rows << np.uint32(1) | said
+            return sent
+        cells: WordArray = rows << np.uint32(1) | sent
         return self.tables.numbered(cells, self.tables.maps.map_of(seeds))
 
     def _uniform(self, count: int, rng: Rng) -> AnyArray:
@@ -331,8 +331,8 @@ class OneSparse(Mechanism):
         words = kernels.hash_words(
             seeds[owner], ids, hashing.PROJECTION, 1 + int(word.max(initial=0))
         )
-        said = words[np.arange(len(ids)), word]
-        return 2 * hashing.scale_to(said, self.bins) + (said >> bit & np.uint32(1))
+        own = words[np.arange(len(ids)), word]
+        return 2 * hashing.scale_to(own, self.bins) + (own >> bit & np.uint32(1))
 
     def _mapped(self, seeds: IdArray, slots: IntArray, ids: IdArray) -> tuple[WordArray, AnyArray]:
         """Return code and sign (as the lowest bit) of each id in the public map of its owner."""

@@ -42,7 +42,7 @@ NAMES = ("presence", "sign")
 
 
 class PrivKVForecast(OneKeyForecast):
-    """One key of d is answered for, and its presence may be made up."""
+    """The variance where each client answers for one key of d, and may lie about its presence."""
 
     mechanism: "PrivKV"
 
@@ -65,7 +65,7 @@ class PrivKVForecast(OneKeyForecast):
 
 
 class PrivKVLaw(OneKeyLaw):
-    """The key is uniform, then come presence and sign."""
+    """The law of a uniform key with a randomized presence and sign."""
 
     mechanism: "PrivKV"
 
@@ -97,7 +97,7 @@ class PrivKV(OneKey):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Give half of epsilon to presence and half to the sign, as published."""
-        require.no_more(request.options, "privkv")
+        require.none_left(request.options, "privkv")
         hashing = plain.check(request, "privkv")
         half = noise.response_threshold(noise.exact(request.budget.epsilon / 2))
         return Calibrated(parameters={"presence": half, "sign": half}, hashing=hashing)
@@ -128,9 +128,9 @@ class PrivKV(OneKey):
         keys = uniform_below(np.full(len(vectors), self.keys), rng)
         values = plain.values_at(vectors, keys, self.keys)
         signs = plain.signs_with_mean(values, rng)
-        told = plain.respond(signs, self.sign, rng)  # a fair coin at value 0
+        sent = plain.respond(signs, self.sign, rng)  # a fair coin at value 0
         present = (rng.words(len(vectors)) < self.presence) == (values != 0)
-        answers = np.where(present, np.where(told > 0, 1, 2), 0)
+        answers = np.where(present, np.where(sent > 0, 1, 2), 0)
         return np.stack([keys, answers], axis=1).astype(np.uint32)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:

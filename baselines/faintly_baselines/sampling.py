@@ -20,7 +20,7 @@ class Sampling(OneSparse):
     """One slot, for one of k items."""
 
     protects: ClassVar[Unit] = UserLevel()
-    theorem: ClassVar[str] = "sampling.proof.md, Theorem 1 (every symbol is likely or unlikely)"
+    theorem: ClassVar[str] = "sampling.proof.md, Theorem 1 (a report is one randomized symbol)"
 
     @property
     def slots(self) -> int:

@@ -76,7 +76,7 @@ class BitTables(BinTables):
 
 
 class BitForecast(BinForecast):
-    """What one bit says of a clipped bin, or of a value at event level."""
+    """Variance and bias of one bit, or of noisy bins."""
 
     mechanism: "SignedBinningPublished"
 
@@ -84,7 +84,7 @@ class BitForecast(BinForecast):
         """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
         mechanism = self.mechanism
         if mechanism.response is not None:
-            return mechanism.said**2
+            return mechanism.bit_value**2
         if mechanism.clip is None:
             return super().variance(mean_square)
         low = math.floor(mean_square)
@@ -92,7 +92,7 @@ class BitForecast(BinForecast):
         return mechanism.noise_variance + few + (mean_square - low) * (more - few)
 
     def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at each id; where bins are clipped, as if that did not shrink the mean."""
+        """Return n·Var at each id; the bias of clipped bins is not taken into account."""
         if self.mechanism.clip is None:
             return super().variances(vectors, ids)
         return Forecast.variances(self, vectors, ids)
@@ -109,11 +109,11 @@ class BitForecast(BinForecast):
 
     def influence(self) -> float:
         bit = self.mechanism.response is not None
-        return self.mechanism.said if bit else super().influence()
+        return self.mechanism.bit_value if bit else super().influence()
 
 
 class BitLaw(BinLaw):
-    """A bin, and the bit that is said of it."""
+    """The law of the bit, or of noisy bins."""
 
     mechanism: "SignedBinningPublished"
 
@@ -141,7 +141,7 @@ class BitLaw(BinLaw):
 @register("signed-binning-published")
 @dataclass(frozen=True, kw_only=True)
 class SignedBinningPublished(SignedBinning):
-    """Bins as its parent has them, or a single bit."""
+    """Bins as in `SignedBinning`, or a single bit."""
 
     baseline: ClassVar[bool] = True
     tables = cached_property(BitTables)
@@ -155,7 +155,7 @@ class SignedBinningPublished(SignedBinning):
         """Choose bins, clip and noise as the authors' code does."""
         options = dict(request.options)
         steps = options.pop("steps", None)
-        require.no_more(options, "signed-binning-published", "steps")
+        require.none_left(options, "signed-binning-published", "steps")
         if isinstance(request.unit, EventLevel):
             return _event(request, steps)
         if isinstance(request.unit, UserLevel):
@@ -189,7 +189,7 @@ class SignedBinningPublished(SignedBinning):
         return math.inf if self.clip is None else self.clip / self.steps
 
     @property
-    def said(self) -> float:
+    def bit_value(self) -> float:
         """Return what the bit stands for: η over the mean of a randomized true sign."""
         assert self.response is not None
         return self.reach / (2 * self.response / noise.FULL - 1)
@@ -197,7 +197,7 @@ class SignedBinningPublished(SignedBinning):
     @property
     def scale(self) -> float:  # type: ignore[override]
         if self.response is not None:
-            return self.said
+            return self.bit_value
         return super().scale
 
     def guarantee(self) -> Guarantee:
@@ -234,7 +234,7 @@ class SignedBinningPublished(SignedBinning):
         """Return n·Var: for the bit, the square of what it stands for, less the squared mean."""
         if self.response is None:
             return super().variance(sketch, ids, means)
-        return self.said**2 - np.minimum(means**2, 1.0)
+        return self.bit_value**2 - np.minimum(means**2, 1.0)
 
 
 def _event(request: Request, steps: int | None) -> Calibrated:
@@ -275,7 +275,7 @@ def _user(request: Request, steps: int | None) -> Calibrated:
 
 
 def _check_bit(given: dict[str, Any]) -> None:
-    """Refuse parameters that no one-bit response has."""
+    """Refuse parameters that a one-bit response cannot have."""
     fixed = {"row": "user", "bins": 1, "range": 1, "noise": []}
     if any(given[name] != value for name, value in fixed.items()):
         raise InvalidPlan("a one-bit response has row user, one bin, range 1 and no noise")

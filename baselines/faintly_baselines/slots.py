@@ -11,13 +11,13 @@ from faintly.core import AnyArray, FloatArray, IntArray
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
-MAX_BINS = 2**16  # more than any epsilon up to 11 wants
+MAX_BINS = 2**16  # more than any epsilon up to 11 needs
 
 Places = tuple[int, ...]  # an item's symbol in each slot, were its value 1
 
 
 def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> AnyArray:
-    """Return which item each slot (column) of each client (row) gets; from `counts` on, dummies.
+    """Return the item in each slot (column) of each client (row); from `counts` on, dummies.
 
     The items of a client, with dummies up to k, are shuffled (Fisher and Yates) as far as there
     are slots. So a client of more than k items keeps a uniform choice of them, in uniform order.

@@ -33,17 +33,17 @@ class Unhashed(Mechanism):
 
 
 class OneKeyForecast(Forecast):
-    """What forecasts of reports about one key share."""
+    """The influence of reports about one key."""
 
     mechanism: "OneKey"
 
     def influence(self) -> float:
-        """Return the most that one report can say about its key."""
+        """Return the most that one report can read at its key."""
         return self.mechanism.scale
 
 
 class OneKeyLaw(CoordinatesLaw):
-    """What laws of reports about one key share."""
+    """The small cases of reports about one key."""
 
     mechanism: "OneKey"
 
@@ -60,7 +60,7 @@ class OneKey(Unhashed):
     forecast = cached_property(OneKeyForecast)
     law = cached_property(OneKeyLaw)
 
-    answers: ClassVar[int]  # how many there are to choose from
+    answers: ClassVar[int]  # how many a client chooses from
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
@@ -76,7 +76,7 @@ class OneKey(Unhashed):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return d over the attenuation: only one client in d is asked about a key."""
+        """Return d over the attenuation: only one client in d answers for a key."""
         return self.keys / self.attenuation
 
 
@@ -93,13 +93,13 @@ def check_response(value: Any, name: str) -> int:
     return require.integer(value, name, noise.FULL // 2 + 1, noise.FULL - 1)
 
 
-def largest_variance(quiet: float, excess: float) -> float:
+def largest_variance(unheld: float, excess: float) -> float:
     """Return the largest n·Var over the value v that everyone has at a key.
 
-    n·Var is quiet + excess·|v| - v², where `quiet` is that of a key nobody holds.
+    n·Var is unheld + excess·|v| - v², where `unheld` is that of a key nobody holds.
     """
     most = min(1.0, excess / 2)
-    return quiet + excess * most - most**2
+    return unheld + excess * most - most**2
 
 
 def simulation_source(secret: Rng) -> np.random.Generator:
@@ -123,13 +123,13 @@ def respond(signs: IntArray, threshold: int, rng: Rng) -> IntArray:
 
 
 def values_at(vectors: VectorBatch, keys: IntArray, size: int) -> FloatArray:
-    """Return the value of client i at keys[i], or 0 where it has none."""
+    """Return the value of client i at keys[i]; 0 where it holds none."""
     rows = vectors.owners * size + vectors.indices.astype(np.int64)
     wanted = np.arange(len(vectors)) * size + keys
     place = np.searchsorted(rows, wanted)
     found = np.zeros(len(vectors))
     inside = place < len(rows)
-    met = inside.copy()
-    met[inside] = rows[place[inside]] == wanted[inside]
-    found[met] = vectors.values[place[met]]
+    held = inside.copy()
+    held[inside] = rows[place[inside]] == wanted[inside]
+    found[held] = vectors.values[place[held]]
     return found

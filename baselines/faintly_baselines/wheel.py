@@ -22,7 +22,7 @@ RING = 2**16  # points: much finer than any useful arc, much coarser than 2^32
 
 
 class WheelLaw(CoverageLaw):
-    """Small cases of arcs."""
+    """The law of arcs of several points."""
 
     mechanism: "Wheel"
 
@@ -48,7 +48,7 @@ class Wheel(Coverage):
         k, epsilon = request.sparsity, request.budget.epsilon
         slots = require.integer(options.pop("slots", RING), "slots", 2, coverage.MAX_SLOTS)
         arc = options.pop("arc", None) or round(slots / coverage.best_ring(k, epsilon))
-        require.no_more(options, "wheel", "slots and arc")
+        require.none_left(options, "wheel", "slots and arc")
         if arc < 1:
             raise InvalidPlan(
                 f"a ring of {slots} points is too coarse for sparsity {k}; use collision"

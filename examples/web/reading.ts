@@ -5,7 +5,7 @@ export const HEADER_BYTES = 27;
 export const SEED_BYTES = 5;
 export const CHECKSUM_BYTES = 4;
 
-/** Return what one report says about each of the first ids, +1 or -1. */
+/** Return the reading of one report at each of the first ids, +1 or -1. */
 export function readings(report: Uint8Array, ids: number, bits: number): number[] {
   const record = report.slice(HEADER_BYTES, -CHECKSUM_BYTES);
   const seed: Wide = [new DataView(record.buffer).getUint32(0, true), record[4]];

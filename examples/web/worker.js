@@ -1,4 +1,4 @@
-// Keeps the page's files, so that it opens without a network; with one, files come from there.
+// Caches the page's files, so that it opens without a network. With a network, files come from there.
 const FILES = ["./", "demo.css", "demo.js"];
 
 self.addEventListener("install", (event) => {

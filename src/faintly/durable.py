@@ -1,9 +1,9 @@
 """Durable writes: when a call returns, the data is on the disk, not only in a cache.
 
-A file is written under another name, synced and renamed: after a crash there is all of it or what
-was there before. Syncing its folder then makes the new name durable, too. A checksum shows later
-whether it is still what was written. Every step is `open_file`, `sync` or `rename`, so that a test
-can fail each of them.
+A file is written under another name, synced and renamed: after a crash it is either complete or as
+it was before. Syncing its folder then makes the new name durable, too. A checksum shows later
+whether the file has changed. Every step is `open_file`, `sync` or `rename`, so that a test can make
+each of them fail.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def open_file(path: Path, flags: int, mode: int = PRIVATE) -> BinaryIO:
 
 
 def rename(part: Path, path: Path) -> None:
-    """Give a complete file its name, in place of any file that has it."""
+    """Rename a complete file to `path`, replacing any file there."""
     part.replace(path)
 
 
@@ -75,8 +75,8 @@ def replacing(path: Path, part: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]
 
     Args:
         path: the file to create or replace.
-        part: a temporary name in the same folder. A file that a crash left there is overwritten;
-            an error leaves none.
+        part: a temporary name in the same folder. A file that a crash left there is replaced; an
+            error leaves none.
         mode: permissions of the file, less the umask.
     """
     try:
@@ -106,7 +106,7 @@ class HashingWriter:
         self._bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write all of it."""
+        """Write all of `data`."""
         self._stream.write(data)
         self._hash.update(data)
         self._bytes += len(data)
@@ -114,7 +114,7 @@ class HashingWriter:
 
     @property
     def stored(self) -> Stored:
-        """Return size and checksum of what was written so far."""
+        """Return size and checksum of the bytes written so far."""
         return Stored(self._bytes, self._hash.digest())
 
 
@@ -132,7 +132,7 @@ def write_file(
     """Create a private file that `write` fills; returns once it is on the disk under its name.
 
     Args:
-        path: of the file; its folder is created if need be.
+        path: the file to write; its folder is created if needed.
         write: called with the stream.
         changed_s: the modification time to set, in seconds since 1970.
     """

@@ -8,21 +8,21 @@ FaintlyError
 │   ├── UnknownKey            a queried key outside the universe
 │   └── TooManyItems          more items than a theorem allows, to be fixed on the device
 ├── UnsupportedUnit         the mechanism does not protect the requested unit
-├── BoundDoesNotApply       a theorem was asked for outside its conditions
+├── BoundDoesNotApply       the conditions of a theorem do not hold
 ├── PlanRefused             a client's policy or ledger does not allow the plan
 ├── BudgetSpent             the ledger's limits leave no room for another report
-├── EpochPassed             the epoch lies before the last one, and its report is not kept
+├── EpochPassed             the epoch is before the last one, and its report is not kept
 ├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
 ├── SendFailed              a collector did not take a request; carries its code
 ├── ClientFailed            a client under audit did not make the reports it was asked for
 ├── FolderInUse             another collector uses the data folder
-├── FolderDamaged           the data folder lacks, or has changed, what its manifest names
-├── MissingDependency       an optional package is needed for this
+├── FolderDamaged           files that the manifest names are missing or changed
+├── MissingDependency       an optional package is not installed
 └── Rejected                bytes that are not what they claim; carries a `Reject` code
     ├── ReportRejected        a batch of reports
     └── SketchRejected        a sketch file
 
-Programming mistakes stay `TypeError` and `AssertionError`.
+Programming mistakes raise `TypeError` or `AssertionError`.
 """
 
 from enum import StrEnum
@@ -62,7 +62,7 @@ class UnsupportedUnit(FaintlyError):
 
 
 class BoundDoesNotApply(FaintlyError):
-    """A theorem was asked for outside its conditions."""
+    """The conditions of a theorem do not hold."""
 
 
 class PlanRefused(FaintlyError):
@@ -74,7 +74,7 @@ class BudgetSpent(FaintlyError):
 
 
 class EpochPassed(FaintlyError):
-    """The epoch lies before the last one, and no report of it is kept to be sent again."""
+    """The epoch is before the last one, and no report of it is kept to be sent again."""
 
 
 class LedgerFailed(FaintlyError):
@@ -82,7 +82,7 @@ class LedgerFailed(FaintlyError):
 
 
 class SendFailed(FaintlyError):
-    """A collector refused a request or could not be reached; the message holds no bytes of it.
+    """A request to a collector failed; the message quotes nothing but the code.
 
     `code` is the collector's own, such as CLOSED, or one of UNREACHABLE and NOT_A_COLLECTOR.
     `reason` is the collector's own sentence, in printable characters, or empty. It is not part of
@@ -103,9 +103,9 @@ class FolderInUse(FaintlyError):
 
 
 class FolderDamaged(FaintlyError):
-    """A data folder is not what its manifest says; the message says what to do.
+    """A data folder does not match its manifest; the message says what to do.
 
-    `what` is the message without the place and the advice, for callers that show these separately.
+    `what` is the message without the path and the advice, for callers that show these separately.
     """
 
     def __init__(self, message: str, what: str = "", advice: str = "") -> None:
@@ -124,7 +124,7 @@ class MissingDependency(FaintlyError):
 
 
 class Reject(StrEnum):
-    """Why bytes were refused: one code in exceptions, specification and test vectors."""
+    """Why bytes were refused: the same codes in exceptions, specification and test vectors."""
 
     TRUNCATED = "TRUNCATED"
     BAD_MAGIC = "BAD_MAGIC"
@@ -151,7 +151,7 @@ class Rejected(FaintlyError):
 
 
 class ReportRejected(Rejected):
-    """A batch of reports was refused; nothing of it was counted."""
+    """A batch of reports was refused; none of it was counted."""
 
 
 class SketchRejected(Rejected):

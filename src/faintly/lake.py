@@ -1,9 +1,9 @@
 """A lake: a Delta table that several collectors commit their sealed segments to, each once.
 
 A collector's segments of one epoch are an application of the table, and the number of the last
-segment is its version. Delta does not compare these by itself. So a commit looks at the version in
-the newest state of the table, and may only become the very next state: if another commit comes
-first, it fails and looks again. A collector that has no newer segments changes nothing.
+segment is its version. Delta does not compare versions itself. So a commit reads the version in the
+newest state of the table, and succeeds only as the very next state: if another commit comes first,
+it fails and tries again. A collector that has no newer segments changes nothing.
 
 A commit adds the segments that the table lacks, and removes those that the collector has merged
 into others. Readers get the files of one state, by name. Files are uploaded before they are
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow.parquet import ParquetFile
 
-ATTEMPTS = 100  # of a commit: each lost race means that somebody else has committed
+ATTEMPTS = 100  # of a commit: each failed one means that another has succeeded
 UPLOADED = 2**20  # bytes at a time
 PARTITIONS = ["plan", "epoch"]
 
@@ -42,7 +42,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """All segments that a collector has of an epoch, and what the table calls them."""
+    """All segments that a collector has of an epoch, and their names in the table."""
 
     source: str  # the collector
     plan: str  # digest of the plan in hexadecimal
@@ -60,7 +60,7 @@ class Sealed:
         return max(segment.number for segment in self.segments)
 
     def name(self, segment: Segment) -> str:
-        """Return the name of a file in the table; the checksum tells restored folders apart."""
+        """Return the name of a file in the table; a restored folder may reuse a segment number."""
         return f"{self._prefix}{segment.number}-{segment.checksum.hex()[:8]}.parquet"
 
     def owns(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class Lake:
                     return self._attempt(table, [each for each in sealed if each.segments])
                 except CommitFailedError:
                     time.sleep(0.01 * min(attempt, 10))  # another commit came first
-        raise InvalidInput(f"{self._table}: others commit all the time; try again later")
+        raise InvalidInput(f"{self._table}: too many other commits; try again later")
 
     def _attempt(self, table: "DeltaTable", sealed: Sequence[Sealed]) -> Committed:
         from deltalake.transaction import CommitProperties, Transaction
@@ -135,9 +135,9 @@ class Lake:
             for segment in each.segments
             if each.name(segment) not in held
         ]
-        wanted = {each.name(segment) for each in newer for segment in each.segments}
+        current = {each.name(segment) for each in newer for segment in each.segments}
         removed = [
-            name for name in held if name not in wanted and any(each.owns(name) for each in newer)
+            name for name in held if name not in current and any(each.owns(name) for each in newer)
         ]
         for each, segment in added:
             self._upload(each.name(segment), segment)
@@ -204,7 +204,7 @@ class Lake:
             raise FolderDamaged(f"{segment.path} was changed; run faintly fsck")
         import pyarrow as pa
 
-        # A buffer hands bytes on, which is what the store takes; a bare stream hands on itself.
+        # The store takes bytes. A plain stream would pass it a pyarrow Buffer.
         with pa.BufferedOutputStream(self._files().open_output_stream(name), UPLOADED) as stream:
             stream.write(data)
 
@@ -238,7 +238,7 @@ def _remove(name: str, row: dict[str, Any]) -> Any:
 
 @contextmanager
 def _translated(table: str) -> Iterator[None]:
-    """Translate errors of the store into one line; a lost race passes."""
+    """Raise errors of the store as `InvalidInput` of one line, except a failed commit."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:

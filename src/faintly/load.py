@@ -1,8 +1,8 @@
 """A load generator for a collector: how many requests a second does this machine take?
 
-Persistent connections, and reports made in advance: it may share the machine with the server that
-it measures, so it must be cheap. Every request has a fresh id, so that the collector counts each
-one.
+The generator keeps connections open and makes reports in advance: it may share the machine with the
+collector that it measures, so it must be cheap. Every request has a fresh id, so that the collector
+counts each one.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from faintly.wire.report_v1 import encode_batch, resize_batches
 REFUSED_PAUSE_S = 0.05  # wait after a refusal; otherwise only refusals would be measured
 DRAIN_S = 10.0
 
-Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +95,14 @@ def run(load: Load) -> Measured:
 
 
 class _Generator:
-    """Sends requests on several connections, each as soon as it is free and one is due."""
+    """Sends requests on several connections, each as soon as it is free and a request is due."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.measured = load, Measured()
         self._url = urlsplit(load.server)
         self._tokens = None if load.tokens is None else iter(load.tokens)
         self._begun = self._end = 0.0
-        self._asked = 0
+        self._requests = 0
         # What all requests share, around the id and before the length of the body.
         path = f"{self._url.path.rstrip('/')}/v1/collections/{load.digest}/reports"
         secret = [] if load.credential is None else [f"Authorization: Bearer {load.credential}"]
@@ -113,24 +113,24 @@ class _Generator:
     async def run(self) -> Measured:
         """Make every connection before the clock starts, send, and wait for the last answers."""
         try:
-            lines = await asyncio.gather(*(self._connect() for _ in range(self.load.connections)))
+            opened = await asyncio.gather(*(self._connect() for _ in range(self.load.connections)))
         except OSError:
             raise SendFailed("UNREACHABLE", "cannot connect to the collector") from None
         self._begun = perf_counter()
         self._end = self._begun + self.load.seconds
-        senders = [asyncio.create_task(self._send_all(line)) for line in lines]
+        senders = [asyncio.create_task(self._send_all(streams)) for streams in opened]
         _, late = await asyncio.wait(senders, timeout=self.load.seconds + DRAIN_S)
         if late:
             self.measured.errors["NO_ANSWER"] = len(late)
         self.measured.seconds = perf_counter() - self._begun
         return self.measured
 
-    async def _connect(self) -> Line:
+    async def _connect(self) -> Streams:
         tls = (self.load.tls or True) if self._url.scheme == "https" else None
         port = self._url.port or (443 if tls else 80)
         return await asyncio.open_connection(self._url.hostname or "", port, ssl=tls)
 
-    async def _send_all(self, line: Line) -> None:
+    async def _send_all(self, streams: Streams) -> None:
         """Send on one connection until the time is over or there are no more tokens."""
         while (due := self._due()) < self._end:
             token = None if self._tokens is None else next(self._tokens, "")
@@ -141,12 +141,12 @@ class _Generator:
                 await asyncio.sleep(due - perf_counter())
                 due = perf_counter()  # the connection was free in time, so any delay was ours
             try:
-                if line[0].at_eof() or line[1].is_closing():
-                    line = await self._connect()
-                line[1].write(request)
-                status, body = await _answer(line[0])
+                if streams[0].at_eof() or streams[1].is_closing():
+                    streams = await self._connect()
+                streams[1].write(request)
+                status, body = await _answer(streams[0])
             except (OSError, EOFError, ValueError, asyncio.LimitOverrunError):
-                line[1].close()
+                streams[1].close()
                 self.measured.errors["DISCONNECTED"] += 1
                 await asyncio.sleep(REFUSED_PAUSE_S)
                 continue
@@ -159,13 +159,13 @@ class _Generator:
 
     def _due(self) -> float:
         rate = self.load.rate
-        return perf_counter() if rate is None else self._begun + self._asked / rate
+        return perf_counter() if rate is None else self._begun + self._requests / rate
 
     def _request(self, token: str | None) -> bytes:
         """Return the next request, under an id of its own."""
         load = self.load
-        body = load.bodies[self._asked % len(load.bodies)]
-        self._asked += 1
+        body = load.bodies[self._requests % len(load.bodies)]
+        self._requests += 1
         lines = [f"{self._start}{os.urandom(16).hex()}{self._rest}{len(body)}"]
         lines += [] if token is None else [f"Faintly-Token: {token}"]
         return "\r\n".join([*lines, "", ""]).encode() + body

@@ -50,7 +50,7 @@ from faintly.primitives.entropy import Rng
 from faintly_baselines.alp import estimate, simulation
 from faintly_baselines.unhashed import simulation_source
 
-THEOREM = "alp.proof.md, Theorem 1 (rounded levels in unary, every bit turned at random)"
+THEOREM = "alp.proof.md, Theorem 1 (rounded levels in unary, every bit flipped at random)"
 NAMES = ("rows", "columns", "level", "flip")
 FAMILY = "prf"
 STEPS = 256  # grid steps per unit: values are rounded to them first
@@ -64,7 +64,7 @@ READ_BITS = 2**24  # of reports unpacked at once, a byte each
 
 
 class AlpForecast(Forecast):
-    """Mean and variance of one level, from the law of its columns."""
+    """Variance and bias of estimated levels, from the exact law of their columns."""
 
     mechanism: "Alp"
 
@@ -75,10 +75,10 @@ class AlpForecast(Forecast):
     def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return n·Var about the biased mean, taking the bias as proportional to the value."""
         others = mean_square(vectors)
-        quiet = self.variance(others)
-        mean, loud = estimate.moments(self.mechanism.shape, 1.0, max(0.0, others - 1))
-        more = by_value(lambda v: (loud - quiet) * np.abs(v) - (mean * v) ** 2, vectors)
-        return quiet + means_at(vectors, more, ids)
+        unheld = self.variance(others)
+        mean, held = estimate.moments(self.mechanism.shape, 1.0, max(0.0, others - 1))
+        more = by_value(lambda v: (held - unheld) * np.abs(v) - (mean * v) ** 2, vectors)
+        return unheld + means_at(vectors, more, ids)
 
     def worst_variance(self) -> float:
         """Return the mean square at a key that nobody, or everyone, holds."""
@@ -86,7 +86,7 @@ class AlpForecast(Forecast):
         return max(self.variance(k), estimate.moments(self.mechanism.shape, 1.0, k - 1)[1])
 
     def relative_bias(self) -> float:
-        """Return how much too small the mean of a value of 1 is, for clients with k items."""
+        """Return how far the estimated mean of a value of 1 is from 1, for clients with k items."""
         return abs(1 - estimate.moments(self.mechanism.shape, 1.0, self.plan.sparsity - 1)[0])
 
     def influence(self) -> float:
@@ -95,7 +95,7 @@ class AlpForecast(Forecast):
 
 
 class AlpLaw(Law):
-    """Bits are independent, given where the items fall and what they are rounded to."""
+    """The law of bits, which are independent given the items' rows and rounded levels."""
 
     mechanism: "Alp"
 
@@ -125,7 +125,7 @@ class AlpLaw(Law):
     def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report, over all roundings."""
         mechanism = self.mechanism
-        size, turned = mechanism.rows * mechanism.columns, mechanism.flip / noise.FULL
+        size, flip = mechanism.rows * mechanism.columns, mechanism.flip / noise.FULL
         options = [list(self._rounded(value)) for value in values]
         chances: dict[int, float] = {}
         for rounded in itertools.product(*options):
@@ -136,9 +136,9 @@ class AlpLaw(Law):
                 for column in range(reached):
                     bits |= 1 << (column * mechanism.rows + part[column])
             chances[bits] = chances.get(bits, 0.0) + chance
-        apart = np.bitwise_count(np.arange(2**size)[:, None] ^ np.array(list(chances)))
-        near = turned ** np.arange(size + 1.0) * (1 - turned) ** np.arange(size, -1.0, -1.0)
-        return near[apart] @ np.array(list(chances.values()))
+        flips = np.bitwise_count(np.arange(2**size)[:, None] ^ np.array(list(chances)))
+        law = flip ** np.arange(size + 1.0) * (1 - flip) ** np.arange(size, -1.0, -1.0)
+        return law[flips] @ np.array(list(chances.values()))
 
     def _rounded(self, value: float) -> Iterator[tuple[int, float]]:
         """Yield both levels that a value may be rounded to, with their odds.
@@ -197,9 +197,9 @@ class Alp(Mechanism):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose the coin by α, the highest level that it allows, and ten rows an item.
+        """Choose the coin by α, the highest level that it allows, and ten rows per item.
 
-        With the option published, the level is the authors' ε/(2α) for a distance of 2.
+        With the option `published`, the level is the authors' ε/(2α) for a distance of 2.
         """
         if not isinstance(request.unit, EventLevel):
             raise UnsupportedUnit(f"alp protects event, not {request.unit}")
@@ -207,7 +207,7 @@ class Alp(Mechanism):
         alpha = options.pop("alpha", ALPHA)
         rows = options.pop("rows", ROWS_PER_ITEM * request.sparsity)
         published = options.pop("published", False)
-        require.no_more(options, "alp", "alpha, rows and published")
+        require.none_left(options, "alp", "alpha, rows and published")
         if not (isinstance(alpha, int | float) and 0 < alpha <= ONE):
             raise InvalidPlan(f"alpha must be a number above 0 and at most {ONE}, got {alpha!r}")
         hashing = require.direct(request, "alp", FAMILY)
@@ -247,13 +247,13 @@ class Alp(Mechanism):
         return Layout(seed_bytes=self.plan.hashing.seed_bytes, widths=widths, limits=limits)
 
     @cached_property
-    def _said(self) -> tuple[IntArray, int]:
+    def _levels(self) -> tuple[IntArray, int]:
         return estimate.levels(self.columns)
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of the integers that stand for levels."""
-        return ONE / (self.level * self._said[1])
+        """Return the value of one unit of the integers that `read` adds up."""
+        return ONE / (self.level * self._levels[1])
 
     def guarantee(self) -> Guarantee:
         """Return the log of the largest ratio between reports of an item of -1 and of 1."""
@@ -315,7 +315,7 @@ class Alp(Mechanism):
         return totals
 
     def _read_one(self, seeds: IdArray, bits: np.ndarray, item: np.uint64) -> int:
-        """Return what reports of these bits say about one id."""
+        """Return the sum of the levels that reports with these bits give one id."""
         words = kernels.hash_words(seeds, np.full(len(seeds), item), hashing.BIN, 2 * self.columns)
         rows = (words.astype(np.uint64) * np.uint64(self.rows)) >> np.uint64(WORD_BITS)
         flat, first = bits.ravel(), np.arange(len(seeds), dtype=np.uint64) * bits.shape[1]
@@ -326,7 +326,7 @@ class Alp(Mechanism):
                 place = first + rows[:, part * self.columns + column]
                 patterns |= flat[place + np.uint64(column * self.rows)] << np.uint8(column)
             counts = np.bincount(patterns, minlength=2**self.columns)
-            total += sign * int(counts @ self._said[0])
+            total += sign * int(counts @ self._levels[0])
         return total
 
     @cached_property
@@ -334,7 +334,7 @@ class Alp(Mechanism):
         return estimate.Shape(self.rows, self.columns, self.level / ONE, self.flip / noise.FULL)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return n·Var: at a key nobody holds, or the largest there can be."""
+        """Return n·Var: at a key nobody holds, or the largest possible."""
         k = self.plan.sparsity
         known = self.forecast.variance(k) if ids is None else self.forecast.worst_variance()
         return np.full(len(means), known)

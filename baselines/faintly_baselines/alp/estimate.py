@@ -1,8 +1,8 @@
 """The estimator of ALP, and its exact moments.
 
-For each part (+ and -) of a key the server looks at m noisy bits, one a column, and takes the level
-n in 0..m at which Σ (2·bit - 1) over the first n of them is largest, ties averaged. That is not
-linear in the bits, and rows are shared, so the mean is biased; `moments` says by how much.
+For each part (+ and -) of a key the server takes m noisy bits, one per column, and the level n in
+0..m at which Σ (2·bit - 1) over the first n of them is largest, ties averaged. That is not linear
+in the bits, and items share rows, so the mean is biased; `moments` gives it.
 """
 
 import math
@@ -27,23 +27,23 @@ class Shape:
 
     @property
     def reached(self) -> FloatArray:
-        """Return how likely a value of 1 reaches each column."""
+        """Return the chance that a value of 1 reaches each column."""
         return np.clip(self.level - np.arange(self.columns), 0.0, 1.0)
 
 
 def levels(columns: int) -> tuple[IntArray, int]:
-    """Return the level of each pattern of bits times a factor that makes all integers.
+    """Return the level of each pattern of bits times a factor that makes all levels integers.
 
     Bit b of a pattern is that of column b.
     """
     whole = math.lcm(*range(1, columns + 2))
-    said = np.zeros(2**columns, dtype=np.int64)
+    scaled = np.zeros(2**columns, dtype=np.int64)
     for pattern in range(2**columns):
         steps = [2 * (pattern >> column & 1) - 1 for column in range(columns)]
         sums = np.concatenate([[0], np.cumsum(steps, dtype=np.int64)])
         best = np.flatnonzero(sums == sums.max())
-        said[pattern] = best.sum() * (whole // len(best))
-    return said, whole
+        scaled[pattern] = best.sum() * (whole // len(best))
+    return scaled, whole
 
 
 def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
@@ -54,8 +54,8 @@ def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
         value: of the key, in [0, 1].
         others: how many further items of size 1 the client holds.
     """
-    said, whole = levels(shape.columns)
-    gaps = (said[:, None] - said[None, :]) / (whole * shape.level)  # + part (row) less - part
+    scaled, whole = levels(shape.columns)
+    gaps = (scaled[:, None] - scaled[None, :]) / (whole * shape.level)  # + part (row) less - part
     own = shape.level * value
     low = math.floor(own)
     mean = square = 0.0
@@ -77,16 +77,16 @@ def gap_law(shape: Shape, reached: int, loads: Sequence[int]) -> tuple[IntArray,
         reached: the level of the + part; that of - is 0.
         loads: how many other items have reached each column.
     """
-    said, _ = levels(shape.columns)
+    scaled, _ = levels(shape.columns)
     law = _both_parts(shape, reached, [(1.0, load) for load in loads])
-    gaps, place = np.unique(said[:, None] - said[None, :], return_inverse=True)
+    gaps, place = np.unique(scaled[:, None] - scaled[None, :], return_inverse=True)
     chances = np.zeros(len(gaps))
     np.add.at(chances, place.ravel(), law.ravel())
     return gaps, chances
 
 
 def _both_parts(shape: Shape, reached: int, columns: Sequence[tuple[float, float]]) -> FloatArray:
-    """Return the joint law of the patterns of + (row) and - (column), + having reached a level.
+    """Return the joint law of the patterns of + (row) and - (column), where + reached a level.
 
     `columns` has for each column the chance that another item reaches it, and how many others
     there are.
@@ -113,7 +113,7 @@ def _column(shape: Shape, own: bool, taken: float, others: float) -> FloatArray:
     if own:
         same = np.diag([0.0, 1.0])
         apart = np.stack([np.zeros(2), apart.sum(axis=0)])
-    turned = np.array([[1 - shape.flip, shape.flip], [shape.flip, 1 - shape.flip]])
-    noisy_same = np.diag(turned @ same.diagonal())
+    noise = np.array([[1 - shape.flip, shape.flip], [shape.flip, 1 - shape.flip]])
+    noisy_same = np.diag(noise @ same.diagonal())
     share = 1 / shape.rows
-    return share * noisy_same + (1 - share) * turned @ apart @ turned
+    return share * noisy_same + (1 - share) * noise @ apart @ noise

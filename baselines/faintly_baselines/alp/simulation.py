@@ -1,7 +1,7 @@
 """Totals of ALP without its reports: like clients are drawn together.
 
-What a report says about a key depends on the level of the client's own item there, on how many of
-its other items reach each column, and on chance. So rounding is drawn as clients do it, clients are
+What a report reads at a key depends on the level of the client's own item there, on how many of its
+other items reach each column, and on chance. So rounding is drawn as clients do it, clients are
 grouped by these numbers, and the answers of each group are one multinomial draw.
 
 At each key this is the exact law of the sum. The dependence between keys of one report is left
@@ -38,29 +38,29 @@ def draw_totals(
     reached = [np.flatnonzero(np.abs(levels) > column) for column in range(columns)]
     loads = np.stack([np.diff(np.searchsorted(rows, vectors.offsets)) for rows in reached], axis=1)
     groups, member = np.unique(loads, axis=0, return_inverse=True)
-    asked, back = np.unique(ids, return_inverse=True)
-    held = _holders(vectors, levels, member.ravel(), asked, (len(groups), columns))
+    keys, back = np.unique(ids, return_inverse=True)
+    held = _holders(vectors, levels, member.ravel(), keys, (len(groups), columns))
     absent = np.bincount(member.ravel(), minlength=len(groups)) - held.sum(axis=2)
-    held[:, :, columns] += absent  # an item of level 0 is as good as absent
-    totals = np.zeros(len(asked), dtype=np.int64)
+    held[:, :, columns] += absent  # an item of level 0 counts as absent
+    totals = np.zeros(len(keys), dtype=np.int64)
     for group, load in enumerate(groups):
         for level in range(-columns, columns + 1):
             others = load - (abs(level) > np.arange(columns))
             alike = held[:, group, level + columns]
             if alike.any():
                 gaps, law = gap_law(shape, abs(level), others.tolist())
-                said = source.multinomial(alike, law / law.sum()) @ gaps
-                totals += said if level >= 0 else -said
+                drawn = source.multinomial(alike, law / law.sum()) @ gaps
+                totals += drawn if level >= 0 else -drawn
     return totals[back]
 
 
 def _holders(
-    vectors: VectorBatch, levels: AnyArray, member: IntArray, asked: IdArray, sizes: tuple[int, int]
+    vectors: VectorBatch, levels: AnyArray, member: IntArray, keys: IdArray, sizes: tuple[int, int]
 ) -> IntArray:
-    """Return how many clients of each group hold each asked key at each level."""
+    """Return how many clients of each group hold each key at each level."""
     groups, columns = sizes
-    shape = (len(asked) + 1, groups, 2 * columns + 1)  # the last key stands for those not asked
-    place = positions(asked, vectors.indices)
+    shape = (len(keys) + 1, groups, 2 * columns + 1)  # the last one stands for all other keys
+    place = positions(keys, vectors.indices)
     where = np.empty(len(place), dtype=np.int64)
     for start in range(0, len(vectors), CLIENTS):
         stop = min(start + CLIENTS, len(vectors))

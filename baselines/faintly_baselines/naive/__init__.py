@@ -3,9 +3,9 @@
 Client  y[x] = noise(randomized rounding(v[x]·steps)) for each key x, held or not
 Server  mean[x] = scale/n · Σᵢ yᵢ[x]
 `noise.py` has the three kinds of noise, naive.proof.md the arguments. Baseline of Zhou et al.
-2022, who use Gaussian noise and send 4 bytes a key. A report is as long as the universe, so
-there is a plan for any indexed universe, but reports above 65,535 bytes cannot be sent: such a
-plan is for simulation, which draws the sum over all clients at once (`simulated_totals`).
+2022, who use Gaussian noise and send 4 bytes per key. A report is as long as the universe. Reports
+above 65,535 bytes cannot be sent: such a plan is for simulation, which draws the sum over all
+clients at once (`NaiveSimulation`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ from faintly.mechanisms import Mechanism, simulation
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.coordinates import FAMILY, CoordinatesLaw, joint_law
 from faintly.mechanisms.forecast import Forecast
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase, rounding_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.rounding import round_values
@@ -53,7 +53,7 @@ SMALL_REPORTS = 2**16  # possible reports of an enumerated case
 
 
 class NaiveForecast(Forecast):
-    """Noise and rounding, the same at every key."""
+    """The variance of noise and rounding."""
 
     mechanism: "Naive"
 
@@ -70,7 +70,7 @@ class NaiveForecast(Forecast):
 
     @property
     def held_excess_moment(self) -> float:
-        """Return how much more often a held key is answered for, by randomized response."""
+        """Return how much likelier randomized response answers ±1 at a held key, scaled."""
         return self.mechanism.scale if isinstance(self.mechanism.noise, Response) else 0.0
 
     def worst_variance(self) -> float:
@@ -85,7 +85,7 @@ class NaiveForecast(Forecast):
 
 
 class NaiveLaw(CoordinatesLaw):
-    """Coordinates are independent."""
+    """The law of independent noisy coordinates."""
 
     mechanism: "Naive"
 
@@ -99,7 +99,7 @@ class NaiveLaw(CoordinatesLaw):
         options: dict[str, Any] = {"noise": mechanism.noise.kind}
         if mechanism.noise.kind == "laplace":
             options["steps"] = min(mechanism.noise.steps, 2)
-        # With a delta the range is seldom exceeded, or the tails that tell inputs apart are lost.
+        # With a delta the range must be wide: the tails that it clips distinguish two inputs.
         wide: dict[str, Any] = {"failure": 1e-9} if self.plan.budget.delta else {}
         for keys in (1, 2, 3):
             universe, sparsity = Universe.indexed(keys), keys if user else 1
@@ -114,13 +114,10 @@ class NaiveLaw(CoordinatesLaw):
         return joint_law(self.coordinate_law, self.mechanism.keys, values, outcome)
 
     def coordinate_law(self, value: float) -> FloatArray:
-        """Return the law of what a report says about a key of this value."""
-        mechanism = self.mechanism
-        size = abs(value) * mechanism.noise.steps
-        low, sign = int(size), -1 if value < 0 else 1
-        up = size - low
-        law = (1 - up) * mechanism.noise.law(sign * low)
-        return law + up * mechanism.noise.law(sign * (low + 1)) if up else law
+        """Return the law of a report's integer for a key of this value."""
+        noise = self.mechanism.noise
+        rounded = rounding_law(value, noise.steps)
+        return sum((share * noise.law(step) for step, share in rounded), start=np.zeros(1))
 
 
 class NaiveSimulation(Simulation):
@@ -175,12 +172,12 @@ class Naive(Mechanism):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose the least noise of the kind that is asked for."""
+        """Choose the least noise of the kind that the options name."""
         options = dict(request.options)
-        own = "gaussian" if request.budget.delta else "laplace"
-        kind = require.one_of(options.pop("noise", own), "noise", KINDS)
+        default = "gaussian" if request.budget.delta else "laplace"
+        kind = require.one_of(options.pop("noise", default), "noise", KINDS)
         steps = options.pop("steps", None)
-        require.no_more(options, "naive", "noise and steps")
+        require.none_left(options, "naive", "noise and steps")
         made = KINDS[kind].calibrate(request, _keys(request.universe), steps)
         made.check()
         hashing = require.direct(request, "naive", FAMILY)
@@ -216,7 +213,7 @@ class Naive(Mechanism):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of what reports say."""
+        """Return the value of one unit of the integers in reports."""
         return self.noise.scale
 
     @property
@@ -225,7 +222,7 @@ class Naive(Mechanism):
         return isinstance(self.plan.unit, UserLevel)
 
     def guarantee(self) -> Guarantee:
-        """Return what the integers of the noise keep for the plan's unit."""
+        """Return the budget that the integers of the noise keep for the plan's unit."""
         plan = self.plan
         kept = self.noise.budget(plan.unit, plan.sparsity, plan.budget.epsilon, self.keys)
         conditions = ("no vector has more items than the sparsity",) * self.enforces_sparsity
@@ -245,8 +242,8 @@ class Naive(Mechanism):
             exact = np.zeros(len(part) * self.keys, dtype=np.int64)
             place = part.owners * self.keys + part.indices.astype(np.int64)
             exact[place] = rounded[first : first + len(place)]
-            said = self.noise.add(exact, rng) + self.noise.range
-            out[start : start + size] = said.reshape(-1, self.keys)
+            sent = self.noise.add(exact, rng) + self.noise.range
+            out[start : start + size] = sent.reshape(-1, self.keys)
         return out
 
     def rounded(self, vectors: VectorBatch, rng: Rng) -> NarrowArray:
@@ -277,6 +274,6 @@ class Naive(Mechanism):
 def _keys(universe: Universe) -> int:
     if universe.size is None or universe.size > MAX_KEYS:
         raise InvalidPlan(
-            f"a naive report holds an integer for each key, and there may be {MAX_KEYS} at most"
+            f"a naive report holds an integer for each key, so at most {MAX_KEYS} keys are allowed"
         )
     return universe.size

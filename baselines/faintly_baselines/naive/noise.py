@@ -30,6 +30,7 @@ from faintly.core import (
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import gaussian as analytic
 from faintly.mechanisms import parameters as require
+from faintly.mechanisms.law import kept_law
 from faintly.mechanisms.request import Request
 from faintly.primitives import gaussian, noise
 from faintly.primitives.entropy import Rng
@@ -51,12 +52,12 @@ def distance(unit: Unit, sparsity: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Noise(ABC):
-    """The integers of one kind of noise; `spread` is what its law is made of."""
+    """The integers of one kind of noise; `spread` has the parameters of its law."""
 
     kind: ClassVar[str]
     theorem: ClassVar[str]
     steps: int  # grid steps per unit
-    range: int  # what a report can say about a key, in grid steps
+    range: int  # largest integer of a report, in grid steps
     spread: tuple[int, ...]
 
     @classmethod
@@ -70,7 +71,7 @@ class Noise(ABC):
 
     @abstractmethod
     def budget(self, unit: Unit, sparsity: int, epsilon: float, keys: int) -> Budget:
-        """Return what the integers keep for a unit."""
+        """Return the budget that the integers keep for a unit."""
 
     @abstractmethod
     def add(self, exact: IntArray, rng: Rng) -> IntArray:
@@ -78,7 +79,7 @@ class Noise(ABC):
 
     @abstractmethod
     def law(self, exact: int) -> FloatArray:
-        """Return the probability of -range..range for one integer."""
+        """Return the probabilities of the answers -range..range to one integer."""
 
     @abstractmethod
     def totals(
@@ -97,11 +98,11 @@ class Noise(ABC):
     @property
     @abstractmethod
     def variance(self) -> float:
-        """Return the variance of what is said about the integer 0, in squared steps."""
+        """Return the variance of the answer to the integer 0, in squared steps."""
 
     @property
     def scale(self) -> float:
-        """Return the value of one unit of what is said."""
+        """Return the value of one unit of an answer."""
         return 1 / self.steps
 
 
@@ -120,7 +121,7 @@ class Additive(Noise):
 
     @abstractmethod
     def noise_law(self, reach: int) -> FloatArray:
-        """Return the probability of the noise -reach..reach."""
+        """Return the probabilities of the noise -reach..reach."""
 
     def add(self, exact: IntArray, rng: Rng) -> IntArray:
         """Return the sums, within ±range, which is post-processing."""
@@ -136,11 +137,7 @@ class Additive(Noise):
     def law(self, exact: int) -> FloatArray:
         """Return the law of the sum, with its tails at ±range."""
         far = self.range + abs(exact) + math.ceil(40 * math.sqrt(self.variance)) + 1
-        shape = self.noise_law(far)
-        first = far - self.range - exact
-        kept = shape[first : first + 2 * self.range + 1].copy()
-        kept[0] += shape[:first].sum()
-        kept[-1] += shape[first + len(kept) :].sum()
+        kept = kept_law(self.noise_law(far), far - exact, self.range)
         return kept / math.fsum(kept)
 
     def _check_steps(self) -> None:
@@ -284,7 +281,7 @@ class Response(Noise):
         return cls(1, 1, (noise.response_threshold(each, outcomes=3),))
 
     def check(self) -> None:
-        """Refuse a threshold that keeps a value no likelier than it changes."""
+        """Refuse a threshold at which another value is as likely as the true one."""
         if (self.steps, self.range, len(self.spread)) != (1, 1, 1):
             raise InvalidPlan("randomized response has one step, range 1 and one threshold")
         require.integer(self.spread[0], "keep", FULL // 3 + 1, FULL - 1)
@@ -310,7 +307,7 @@ class Response(Noise):
 
     @property
     def variance(self) -> float:
-        """Return 2q: how often the value 0 is answered with another one."""
+        """Return 2q: how often the answer to the value 0 is another one."""
         return 2 * self.chances[1]
 
     def add(self, exact: IntArray, rng: Rng) -> IntArray:
@@ -337,7 +334,7 @@ class Response(Noise):
 
 
 def _changed(unit: Unit, sparsity: int) -> int:
-    """Return how many coordinates can change: items of two people need not have a key in common."""
+    """Return how many coordinates can change; at user level two people may share no key."""
     return 2 * sparsity if isinstance(unit, UserLevel) else 1
 
 

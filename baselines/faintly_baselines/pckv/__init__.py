@@ -1,7 +1,7 @@
 """PCKV: pad the items to ℓ, sample one, and randomize its key and sign together.
 
 Client  one of max(m, ℓ) places at random: an item, or one of ℓ dummies; a sign of mean v
-  grr   send the key with odds a, else another of all d + ℓ; the sign with odds p, else turned
+  grr   send the key with odds a, else another of all d + ℓ; the sign with odds p, else flipped
   ue    send for each of d keys absent, plus or minus: the sampled one shows with odds a, and then
         its sign with odds p; every other shows with odds b, and then a fair sign
 Server  mean[x] = ℓ/(a·(2p-1))/n · (plus signs of x - minus signs of x)
@@ -50,10 +50,10 @@ from faintly_baselines.unhashed import Unhashed
 
 THEOREMS = {
     "grr": "pckv.proof.md, Theorem 1 (no key is sampled more often than one in ℓ)",
-    "ue": "pckv.proof.md, Theorem 2 (one key of many answers otherwise)",
+    "ue": "pckv.proof.md, Theorem 2 (only the sampled key answers with other odds)",
 }
 NAMES = ("form", "padding", "keep", "other", "sign")
-MAX_UE_KEYS = 2**20  # a report of two bits a key: 256 KiB
+MAX_UE_KEYS = 2**20  # a report of two bits per key: 256 KiB
 COINS = 2**22  # of a block of ue reports
 
 
@@ -65,7 +65,7 @@ class Sampled(NamedTuple):
 
 
 class PckvForecast(Forecast):
-    """How often a key shows, by the odds of the form."""
+    """The variance by how often a key shows, under the odds of the form."""
 
     mechanism: "Pckv"
 
@@ -94,7 +94,7 @@ class PckvForecast(Forecast):
 
 
 class PckvLaw(CoordinatesLaw):
-    """The mean over all places that may be sampled."""
+    """The law of reports, averaged over all places that may be sampled."""
 
     mechanism: "Pckv"
 
@@ -146,7 +146,7 @@ class PckvLaw(CoordinatesLaw):
 
 
 class PckvSimulation(Simulation):
-    """Sums of coins, drawn as binomials."""
+    """Totals of ue as sums of coins, drawn as binomials."""
 
     mechanism: "Pckv"
 
@@ -156,18 +156,18 @@ class PckvSimulation(Simulation):
         return self.mechanism.odds.form == "ue"
 
     def totals(self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng) -> IntArray:
-        """Return integers with the law of `read`; of ue, sums of coins drawn as binomials.
+        """Return integers with the law of `read`; for ue, sums of coins drawn as binomials.
 
         Given what each client sampled, answers to different keys and of different clients are
         independent. So the number of answers of each sign is drawn.
         """
         if self.mechanism.odds.form == "grr":
             return super().totals(vectors, ids, public, secret)
-        # A key that is asked twice gets one answer; keys are drawn in the order of asking.
+        # A repeated id gets one answer; keys are drawn in the order of the ids.
         places = {key: place for place, key in enumerate(dict.fromkeys(ids.tolist()))}
-        asked = np.fromiter(places, dtype=np.uint64, count=len(places))
+        keys = np.fromiter(places, dtype=np.uint64, count=len(places))
         sampled = self.mechanism.sample(vectors, secret)
-        totals = self._draw_totals(sampled, asked, len(vectors), secret)
+        totals = self._draw_totals(sampled, keys, len(vectors), secret)
         return totals[[places[key] for key in ids.tolist()]]
 
     def _draw_totals(self, sampled: Sampled, ids: IdArray, clients: int, secret: Rng) -> IntArray:
@@ -212,7 +212,7 @@ class Pckv(Unhashed):
         form = require.one_of(options.pop("form", "grr"), "form", odds.FORMS)
         padding = options.pop("padding", request.sparsity)
         require.integer(padding, "padding", 1, MAX_SPARSITY)
-        require.no_more(options, "pckv", "form and padding")
+        require.none_left(options, "pckv", "form and padding")
         hashing = plain.check(request, "pckv")
         size = request.universe.size
         assert size is not None
@@ -294,9 +294,9 @@ class Pckv(Unhashed):
         # A uniform step of 1 to d'-1 modulo d' makes every other key equally likely.
         step = 1 + uniform_below(np.full(count, max(1, known - 1)), rng)
         keys = np.where(kept, sampled.keys, (sampled.keys + step) % known)
-        told = plain.respond(sampled.signs, self.odds.sign, rng)
+        signs = plain.respond(sampled.signs, self.odds.sign, rng)
         coin = rng.words(count) < noise.FULL // 2
-        minus = np.where(kept, told < 0, coin)
+        minus = np.where(kept, signs < 0, coin)
         return np.stack([keys, minus], axis=1).astype(np.uint32)
 
     def _answer(self, sampled: Sampled, rng: Rng) -> WordArray:
@@ -307,8 +307,8 @@ class Pckv(Unhashed):
         answers = np.where(words < self.odds.other, 1 + coins, np.uint32(0))
         real = np.flatnonzero(sampled.keys < self.keys)
         shown = rng.words(count) < self.odds.keep
-        told = plain.respond(sampled.signs, self.odds.sign, rng)
-        answers[real, sampled.keys[real]] = np.where(shown, np.where(told > 0, 1, 2), 0)[real]
+        signs = plain.respond(sampled.signs, self.odds.sign, rng)
+        answers[real, sampled.keys[real]] = np.where(shown, np.where(signs > 0, 1, 2), 0)[real]
         return answers.astype(np.uint32)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -339,8 +339,8 @@ class Pckv(Unhashed):
 def _check_keys(form: str, size: int) -> None:
     if form == "ue" and size > MAX_UE_KEYS:
         raise InvalidPlan(
-            f"a report of form ue answers for every key, of which there may be {MAX_UE_KEYS} "
-            f"at most, got {size}; use form grr"
+            f"a report of form ue answers for every key, so at most {MAX_UE_KEYS} keys are "
+            f"allowed, got {size}; use form grr"
         )
     if form == "grr" and size >= 2**31:
         raise InvalidPlan("form grr counts keys and dummies in 32 bits; use a smaller universe")

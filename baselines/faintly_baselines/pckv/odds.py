@@ -5,10 +5,11 @@ other  b: any other key shows instead; of grr (2^32-keep)/(d'-1), of ue a coin o
 sign   p: a shown key that was sampled has its true sign, out of 2^32; others have a fair one
 
 grr  one of d' = d + ℓ keys. A key is sampled with a chance of at most 1/ℓ, so a report's odds lie
-     between b/2 (or what a turned sign leaves) and (a·p + (ℓ-1)·b/2)/ℓ, whatever the vector.
+     between b/2 (or the odds of a flipped sign) and (a·p + (ℓ-1)·b/2)/ℓ, whatever the vector.
      Gu et al.: 2a/b = X+2 and p = (X+1)/(X+2) for X = ℓ·(e^ε-1).
 ue   every key answers. Against the odds that nothing was sampled, a report is p/b', (1-p)/b' or
-     ½/(1-b) times as likely (a = ½, b' = b) if the sampled key shows truly, turned, or not at all.
+     ½/(1-b) times as likely (a = ½, b' = b) if the sampled key shows its true sign, the other, or
+     none.
      Gu et al.: b = 2/(e^ε+3) and p = e^ε/(e^ε+1).
 """
 
@@ -89,7 +90,7 @@ def _grr(keys: int, padding: int, allowed: Fraction) -> Odds:
     sign = int(FULL * (excess + 1) / (excess + 2))
     keep = int(FULL * (excess + 2) / (excess + 2 * (keys + padding)))
     made = Odds("grr", keys, padding, keep, 0, sign)
-    # Both are rounded down; raising them by a step or two uses what rounding left.
+    # Both are rounded down, and the ratio may still exceed the budget by a step or two of `keep`.
     for _ in range(FEW_STEPS):
         if made.ratio <= allowed or keep == 1:
             break

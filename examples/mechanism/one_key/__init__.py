@@ -1,10 +1,10 @@
 """one-key: a whole mechanism in one file, in a separate package.
 
-Client  j uniform over the d keys; a sign of mean v[j], turned with chance 1 - P; send (j, sign)
+Client  j uniform over the d keys; a sign of mean v[j], flipped with chance 1 - P; send (j, sign)
 Server  mean[x] = d/(2P-1)/n · Σᵢ signᵢ·1[jᵢ = x]
 
-one_key.proof.md has the arguments. pyproject.toml tells faintly of it: once this is installed,
-`faintly plan` ranks it and every other command knows it. The method is that of `harmony`.
+one_key.proof.md has the arguments. pyproject.toml names it to faintly: once this is installed,
+`faintly plan` ranks it and every other command takes it. The method is that of `harmony`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ THEOREM = "one_key.proof.md, Theorem 1 (one bit, whose odds stay between two bou
 
 
 class OneKeyForecast(Forecast):
-    """One key of d is answered for."""
+    """Variance and influence where each client answers for one key of d."""
 
     mechanism: "OneKey"
 
@@ -53,12 +53,12 @@ class OneKeyForecast(Forecast):
         return self.mechanism.keys / self.mechanism.mean_sign**2
 
     def influence(self) -> float:
-        """Return the most that one report can say about its key."""
+        """Return the most that one report can read at its key."""
         return self.mechanism.scale
 
 
 class OneKeyLaw(CoordinatesLaw):
-    """The key is uniform, then comes the sign."""
+    """The law of a uniform key and a randomized sign for it."""
 
     mechanism: "OneKey"
 
@@ -78,7 +78,7 @@ class OneKeyLaw(CoordinatesLaw):
 @register("one-key")
 @dataclass(frozen=True, kw_only=True)
 class OneKey(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """One randomized sign for one random key."""
 
     forecast = cached_property(OneKeyForecast)
     law = cached_property(OneKeyLaw)
@@ -89,7 +89,7 @@ class OneKey(Mechanism):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coin, rounded toward privacy."""
-        require.no_more(request.options, "one-key")
+        require.none_left(request.options, "one-key")
         hashing = require.direct(request, "one-key", FAMILY)
         _check_size(request.universe)
         threshold = response_threshold(exact(request.budget.epsilon))
@@ -136,12 +136,12 @@ class OneKey(Mechanism):
         Privacy: any change of the whole vector, pure, for any number of items, by Theorem 1.
         """
         keys = uniform_below(np.full(len(vectors), self.keys), rng)
-        asked = vectors.indices == keys[vectors.owners].astype(np.uint64)
+        held = vectors.indices == keys[vectors.owners].astype(np.uint64)
         values = np.zeros(len(vectors))
-        values[vectors.owners[asked]] = vectors.values[asked]
+        values[vectors.owners[held]] = vectors.values[held]
         minus = bernoulli((1 - values) / 2, rng)
-        turned = rng.words(len(vectors)) >= self.threshold
-        return np.stack([keys, minus ^ turned], axis=1).astype(np.uint32)
+        flipped = rng.words(len(vectors)) >= self.threshold
+        return np.stack([keys, minus ^ flipped], axis=1).astype(np.uint32)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return the sum of the signs that were sent about each id."""

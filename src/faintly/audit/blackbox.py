@@ -1,9 +1,9 @@
 """A lower bound on epsilon from samples of the real client code, seeing only its bytes.
 
-For two neighbouring inputs and one public seed, reports are sampled from both. Events are
-every bit of the record, thresholds on every field, and the set of reports that tell the inputs
-apart best in the first half of the samples. The second half bounds the loss of each event by
-Clopper and Pearson; the chance that any of these bounds is wrong is at most FALSE_ALARM.
+For two neighbouring inputs and one public seed, reports are sampled from both. Events are every bit
+of the record, thresholds on every field, and the set of reports that distinguishes the inputs best
+in the first half of the samples. The second half bounds the loss of each event by Clopper and
+Pearson; the chance that any of these bounds is wrong is at most FALSE_ALARM.
 """
 
 from collections.abc import Iterator
@@ -45,14 +45,14 @@ def neighbouring_vectors(mechanism: Mechanism) -> Iterator[tuple[str, SparseVect
         ids = np.arange(count, dtype=np.uint64)
         ones = np.ones(count)
         if isinstance(plan.unit, UserLevel):
-            yield f"{count} items, all turned", *_pair(ids, ones, -ones)
+            yield f"{count} items, all negated", *_pair(ids, ones, -ones)
             yield f"{count} items against none", *_pair(ids, ones, 0 * ones)
         elif isinstance(plan.unit, EventLevel):
-            turned = ones.copy()
-            turned[0] = -1
-            yield f"one of {count} items turned", *_pair(ids, ones, turned)
-            turned[0] = 0
-            yield f"one of {count} items removed", *_pair(ids, ones, turned)
+            changed = ones.copy()
+            changed[0] = -1
+            yield f"one of {count} items negated", *_pair(ids, ones, changed)
+            changed[0] = 0
+            yield f"one of {count} items removed", *_pair(ids, ones, changed)
         else:
             move = min(2.0, plan.unit.distance / count)
             yield f"{count} items moved alike", *_pair(ids, ones, ones - move)
@@ -94,8 +94,8 @@ def loss_bound(
         mechanism: what made the reports.
         left: reports of one input.
         right: reports of the other.
-        changed: the ids in which the inputs differ, and by how much; None leaves the
-            server's reading out, which is slow.
+        changed: the ids in which the inputs differ, and by how much; None leaves out the
+            server's reading, which is slow.
     """
     half = len(left) // 2
     train = left.take(slice(0, half)), right.take(slice(0, half))
@@ -143,7 +143,7 @@ def _reading_events(
     for batch in held:
         alone = (batch.take(slice(i, i + 1)) for i in range(min(READ, len(batch))))
         signs.append(np.array([mechanism.read(one, ids) for one in alone]) @ gaps > 0)
-    return [("the reading of what changed is above 0", signs[0], signs[1])]
+    return [("the reading of the changed keys is above 0", signs[0], signs[1])]
 
 
 def _evidence(row: tuple[str, int, int, int]) -> float:
@@ -169,10 +169,10 @@ def _events(
             one, other = (part.fields[:, field] >= cut for part in held)
             yield f"field {field} at least {int(cut)}", one, other
             yield f"field {field} below {int(cut)}", ~one, ~other
-    yield _telling_set(mechanism, train, held)
+    yield _likelier_set(mechanism, train, held)
 
 
-def _telling_set(
+def _likelier_set(
     mechanism: Mechanism,
     train: Batches,
     held: Batches,
@@ -185,9 +185,9 @@ def _telling_set(
     known, places = np.unique(np.concatenate([left, right]), return_inverse=True)
     ones = np.bincount(places[: len(left)], minlength=len(known))
     others = np.bincount(places[len(left) :], minlength=len(known))
-    telling = known[ones > others]
-    one, other = (np.isin(_names(batch, mechanism), telling) for batch in held)
-    return "among the telling reports", one, other
+    likelier = known[ones > others]
+    one, other = (np.isin(_names(batch, mechanism), likelier) for batch in held)
+    return "among the reports likelier under the first input", one, other
 
 
 def _names(batch: ReportBatch, mechanism: Mechanism) -> np.ndarray:

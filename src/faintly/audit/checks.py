@@ -147,7 +147,7 @@ def worst_pair(
 
 
 def _numbered(groups: Sequence[tuple[Values, ...]]) -> tuple[list[Values], AnyArray]:
-    """Return the vectors of all groups, each once, and where those of every group (row) are."""
+    """Return the vectors of all groups, each once, and the places of those in each group (row)."""
     vectors = list(dict.fromkeys(itertools.chain.from_iterable(groups)))
     places = {values: place for place, values in enumerate(vectors)}
     return vectors, np.array([[places[values] for values in group] for group in groups])
@@ -161,7 +161,7 @@ def _blocks(places: AnyArray, reports: int) -> Iterator[AnyArray]:
 
 
 def _gaps(logs: FloatArray) -> FloatArray:
-    """Return the range over each group, by report; what nobody in it can send differs by 0."""
+    """Return the range over each group, by report; 0 for reports that nobody in it can send."""
     with np.errstate(invalid="ignore"):
         gaps: FloatArray = logs.max(axis=1) - logs.min(axis=1)
     gaps[np.isnan(gaps)] = 0.0
@@ -211,7 +211,7 @@ def exact_deltas(
 
 
 def _excess(known: FloatArray, growth: float) -> FloatArray:
-    """Return what of each pair's laws exceeds `growth` times the other, either way round."""
+    """Return how much of each law of a pair exceeds `growth` times the other, either way round."""
     one, other = known[:, 0], known[:, 1]
     both = (np.maximum(a - growth * b, 0).sum(axis=1) for a, b in ((one, other), (other, one)))
     return np.stack(list(both))

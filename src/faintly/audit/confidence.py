@@ -14,7 +14,7 @@ from faintly.core import FloatArray
 _STEPS = 60  # halvings of [0, 1]: beyond the precision of a float
 
 
-@lru_cache(maxsize=4)  # one count of trials, asked about at every halving
+@lru_cache(maxsize=4)  # every halving uses the same number of trials
 def _log_choose(trials: int) -> FloatArray:
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
     return logs[trials] - logs - logs[::-1]
@@ -61,7 +61,7 @@ def loss_at_least(hits: int, misses: int, trials: int, delta: float, tail: float
         hits: how often the event happened under one input.
         misses: how often it happened under the other.
         trials: samples of each.
-        delta: what the guarantee allows beside epsilon.
+        delta: what the guarantee allows besides epsilon.
         tail: chance that the bound is wrong.
     """
     seen = at_least(hits, trials, tail / 2) - delta

@@ -2,11 +2,11 @@
 
 Each request is a line of JSON on its standard input, each answer a line on its standard output:
 
-asked     {"plan": {…}, "items": [[id, value], …], "seed": id or null, "count": n}
-answered  {"records": [hexadecimal, …]} or {"error": {"name": "…", "message": "…"}}
+request  {"plan": {…}, "items": [[id, value], …], "seed": id or null, "count": n}
+answer   {"records": [hexadecimal, …]} or {"error": {"name": "…", "message": "…"}}
 
-Ids and seeds are 16 hexadecimal digits. All reports have the seed as their public seed, or each
-draws its own where it is null; the noise is always the client's own.
+Ids and seeds are 16 hexadecimal digits. All reports have the given public seed; with null, each
+draws its own. The noise is always the client's own.
 """
 
 import json
@@ -80,7 +80,7 @@ class ExternalClient:
         except (KeyError, TypeError, ValueError):
             raise ClientFailed("the client's answer has no records in hexadecimal") from None
         if len(found) != count:
-            raise ClientFailed(f"the client made {len(found)} reports, and {count} were wanted")
+            raise ClientFailed(f"the client made {len(found)} reports instead of {count}")
         return found
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class ExternalClient:
         if not isinstance(answer, dict):
             raise ClientFailed("the client's answer is not a JSON object")
         if "error" in answer:
-            said = answer["error"] if isinstance(answer["error"], dict) else {}
-            if said.get("name") == "TooManyItems":
+            error = answer["error"] if isinstance(answer["error"], dict) else {}
+            if error.get("name") == "TooManyItems":
                 raise TooManyItems("the client refuses this many items")
-            raise ClientFailed(f"the client refuses: {said.get('message')}")
+            raise ClientFailed(f"the client refuses: {error.get('message')}")
         return answer

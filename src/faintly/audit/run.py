@@ -85,8 +85,8 @@ def audit(
         plan: the collection.
         samples: reports sampled for each input of the black-box check.
         make: makes the mechanism of a plan; tests pass broken ones.
-        encode: makes the bytes of a report; those of another client, or a broken one.
-        draw: makes reports of a vector, under a seed; those of another client.
+        encode: makes the bytes of a report; for another client, or a broken one.
+        draw: makes reports of a vector, under a seed; for another client.
         on_check: called with the name of each check as it starts, for progress.
     """
     mechanism = make(plan)
@@ -119,12 +119,12 @@ def _law(mechanism: Mechanism) -> Iterator[Finding]:
     cases = list(mechanism.law.small_cases())
     for case in cases:
         checked = checks.check_case(case)
-        yield replace(checked, check="law", evidence=_case_words(case, checked.evidence))
+        yield replace(checked, check="law", evidence=_case_evidence(case, checked.evidence))
     if not cases:
         yield Finding("law", False, 0, 0, "the mechanism offers no case to enumerate")
 
 
-def _case_words(case: SmallCase, where: str) -> str:
+def _case_evidence(case: SmallCase, where: str) -> str:
     if case.pair is not None:
         return f"every report, and every outcome of the hash, for {where}: the exact delta"
     what = "delta" if case.mechanism.plan.budget.delta else "log ratio"

@@ -1,4 +1,4 @@
-"""The command line: a file for a command, or for some that belong together; parse, call, print.
+"""The command line: one file per command or group of commands, which parses, calls and prints.
 
 Heavy imports stay inside the commands, so that help and completion answer at once.
 """
@@ -42,8 +42,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(shown: bool) -> None:
+    if shown:
         inspect.version()
         raise typer.Exit
 
@@ -99,7 +99,7 @@ def main(program: typer.Typer = app) -> None:
 
 
 def _check_settings() -> None:
-    """Refuse a bad setting now; it would show up in the middle of the work, or never."""
+    """Refuse a bad setting now; otherwise it would fail in the middle of the work, or never."""
     if os.environ.keys() & {"FAINTLY_KERNEL", "FAINTLY_THREADS"}:
         from faintly import kernels
         from faintly.kernels.threads import threads

@@ -49,7 +49,7 @@ class QueryOptions:
     credential_file: CredentialFile = None
     ca_file: CaFile = None
     explain: Annotated[
-        bool, option("Say in full what is promised, and what the words mean.", "--explain")
+        bool, option("Give the promise in full, and explain the terms.", "--explain")
     ] = False
     as_json: Json = False
 
@@ -73,7 +73,7 @@ class QueryOptions:
             yield _Collector(connection, self.collection, self.epoch, self.level)
 
     def keys(self, texts: list[str], universe: "Universe") -> list[Any]:
-        """Return keys typed on a command line in the type that the universe has."""
+        """Return the keys of a command line in the type that the universe has."""
         if universe.kind != "indexed" and not self.integers:
             return list(texts)
         for text in texts:
@@ -101,22 +101,22 @@ def query(
         bool, option("Show posterior means first: they use what all keys show.", "--posterior")
     ] = False,
     *,
-    asked: QueryOptions,
+    shared: QueryOptions,
 ) -> None:
     """Estimate the mean of each key over the reporting clients, with its error.
 
     Asks a sketch file, or with --server a collection of a running collector.
     """
     first, *others = words or [""]
-    sketch = Path(first) if first and asked.server is None else None
-    texts = others if asked.server is None else list(words or [])
+    sketch = Path(first) if first and shared.server is None else None
+    texts = others if shared.server is None else list(words or [])
     texts += read_keys(keys_from) if keys_from else []
-    with asked.source(sketch) as source:
+    with shared.source(sketch) as source:
         if not texts:
             raise InvalidInput("give at least one key, or --keys-from FILE")
-        keys = asked.keys(texts, source.plan.universe)
-        found = source.estimates(keys, posterior=posterior, above=asked.above)
-    if asked.as_json:
+        keys = shared.keys(texts, source.plan.universe)
+        found = source.estimates(keys, posterior=posterior, above=shared.above)
+    if shared.as_json:
         emit(found)
         return
     alone = "posterior" not in found
@@ -126,7 +126,7 @@ def query(
         f"{found['reports']:,} reports. Noise floor of one key that nobody holds: "
         f"±{found['noise_floor']:.5f}."
     )
-    _finish(found, source.plan, asked.explain)
+    _finish(found, source.plan, shared.explain)
 
 
 @grouped
@@ -153,7 +153,7 @@ def top(
         ),
     ] = None,
     *,
-    asked: QueryOptions,
+    shared: QueryOptions,
 ) -> None:
     """List the keys with the largest means, and mark those that stand out from the noise.
 
@@ -161,25 +161,25 @@ def top(
     """
     from faintly.engine.answers import populated
 
-    if asked.server is not None and sketch is not None:
+    if shared.server is not None and sketch is not None:
         raise InvalidInput("ask a sketch file or a collector, not both: leave one out")
-    with asked.source(sketch) as source:
+    with shared.source(sketch) as source:
         universe = source.plan.universe
         if keys_from is None and universe.size is None:
             raise InvalidInput(
                 "an open universe has no list of keys; name some with --keys-from FILE"
             )
-        keys = asked.keys(read_keys(keys_from), universe) if keys_from else None
+        keys = shared.keys(read_keys(keys_from), universe) if keys_from else None
         if posterior is None:
-            posterior = populated(source.plan, len(keys or ())) or asked.above is not None
+            posterior = populated(source.plan, len(keys or ())) or shared.above is not None
         how = {"count": count, "control": control, "false_rate": false_rate}
-        found = source.top(keys, **how, posterior=posterior, above=asked.above)
-    if asked.as_json:
+        found = source.top(keys, **how, posterior=posterior, above=shared.above)
+    if shared.as_json:
         emit(found)
         return
     _show_estimates(found, "significant", [row["verdict"] for row in found["estimates"]])
     _explain_top(found)
-    _finish(found, source.plan, asked.explain)
+    _finish(found, source.plan, shared.explain)
 
 
 def _explain_top(found: dict[str, Any]) -> None:

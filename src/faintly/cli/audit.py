@@ -33,7 +33,7 @@ def audit(
     from faintly.audit import audit as run
     from faintly.engine.files import parse_plan
 
-    # A lying plan must reach the audit, so it is parsed here without asking the mechanism.
+    # A plan with a false promise must reach the audit, so its mechanism does not check it here.
     loaded = parse_plan(plan)
     with nullcontext() if client is None else ExternalClient(client) as other:
         result = run(

@@ -1,4 +1,4 @@
-"""Shared by commands that read rows of data: files, columns, repeated rows, progress."""
+"""What commands that read rows of data share: files, columns, repeated rows, progress."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -47,10 +47,11 @@ class Rows:
     ] = None
 
     def read(self, files: Sequence[Path], *, strict: bool = True) -> "Records":
-        """Return the rows of all files, showing how far they are read."""
+        """Return the rows of all files, showing progress."""
         with progress() as bar:
             task = bar.add_task(f"reading {files[0].name}", total=None)
-            from faintly.data import DUPLICATES, Columns, find_dataset, read_records  # after a sign
+            # Imported late, so that the bar shows first.
+            from faintly.data import DUPLICATES, Columns, find_dataset, read_records
 
             def show(name: str, rows: int, share: float | None) -> None:
                 bar.update(task, description=f"reading {name}: {rows:,} rows")

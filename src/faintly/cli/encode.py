@@ -81,7 +81,7 @@ def encode(
 
 
 def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
-    """Return one vector for each client of the rows, such that the mechanism takes it."""
+    """Return one vector for each client of the rows; refuse those that the mechanism refuses."""
     import numpy as np
 
     from faintly.data import projected, to_vectors

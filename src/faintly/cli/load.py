@@ -35,10 +35,10 @@ def load(
             "--digest",
         ),
     ] = None,
-    singles: Annotated[bool, option("One report in a request.", "--singles")] = False,
-    batch: Annotated[int, whole("Reports in a request.", least=1)] = 10_000,
+    singles: Annotated[bool, option("One report per request.", "--singles")] = False,
+    batch: Annotated[int, whole("Reports per request.", least=1)] = 10_000,
     rate: Annotated[
-        float | None, real("Requests a second; without it, as many as are answered.", least=0.001)
+        float | None, real("Requests per second; without it, as many as possible.", least=0.001)
     ] = None,
     seconds: Annotated[float, real("How long to send.", least=0.1)] = 10.0,
     connections: Annotated[int, whole("Connections to keep open.", least=1, most=4096)] = 64,
@@ -93,7 +93,7 @@ def load(
 def _collection(
     connection: "Connection", plan: Path | None, digest: str | None, epoch: int
 ) -> Iterator["Plan"]:
-    """Yield the plan of the collection to load: the one that is named, or one made for this."""
+    """Yield the plan of the collection to load: the named one, or one made for this run."""
     from faintly.client.policy import Policy
     from faintly.client.transport import named_path
     from faintly.core.plan import SALT_BYTES

@@ -1,7 +1,7 @@
-"""What options are made of: numbers as people write them, words out of a few, and shared options.
+"""The parts of options: numbers as people write them, words from a list, and shared options.
 
-50k, 1e6, 50_000 and 50,000 are whole numbers. Sets of words belong to other rooms. They are
-repeated here, so that --help need not import those rooms, and a test compares the two.
+50k, 1e6, 50_000 and 50,000 are whole numbers. The lists of words belong to other packages. They
+are repeated here, so that --help need not import those packages, and a test compares the two.
 """
 
 import inspect
@@ -35,7 +35,7 @@ MOST_DIGITS = 30  # a larger exponent would be a typing error, and take long
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes the fields of a dataclass instead of a parameter of that type.
 
-    So commands share options, and what is done with them.
+    So commands share options, and the code that uses them.
     """
 
     def call(**given: Any) -> None:
@@ -78,7 +78,7 @@ def whole(
 ) -> Any:
     """Return an option that takes a whole number within bounds."""
 
-    def integer(given: Any) -> int:  # the help calls the option's value by this name
+    def integer(given: Any) -> int:  # the help shows this name for the option's value
         found = whole_number(given) if isinstance(given, str) else int(given)
         if found is None:
             raise typer.BadParameter(
@@ -164,7 +164,7 @@ def mechanisms() -> list[str]:
 
 def _unit(text: str) -> str:
     """Return the text, if it names a unit."""
-    if text in ("event", "user"):  # at once: the parser needs numpy
+    if text in ("event", "user"):  # without the parser, which imports numpy
         return text
     from faintly.core import parse_unit
 

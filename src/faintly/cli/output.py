@@ -1,4 +1,4 @@
-"""Shared by commands: options, tables, notes, progress. Results go to stdout, notes to stderr."""
+"""What commands share: options, tables, notes, progress. Results go to stdout, notes to stderr."""
 
 import json
 import os
@@ -116,7 +116,7 @@ def progress() -> Iterator["Progress"]:
         TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal,
-        # A step may take minutes, and the time that is left is known by all steps so far.
+        # A step may take minutes, so the time left is estimated from all steps so far.
         speed_estimate_period=24 * 3600,
     )
     with shown:

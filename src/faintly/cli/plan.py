@@ -28,7 +28,7 @@ def plan(
     sample: Annotated[
         Path | None,
         option(
-            "A pilot, in a form that encode reads: compare sparsities on it, and take the best."
+            "Pilot data, in a form that encode reads: compare sparsities on it, and take the best."
         ),
     ] = None,
     clients: Annotated[int | None, whole("Expected number of clients [or solved for].")] = None,
@@ -118,7 +118,7 @@ def plan(
         bool, option("Show the whole ranking, and what was refused.", "--candidates")
     ] = False,
     explain: Annotated[
-        bool, option("Explain the plan in words, for people who decide.", "--explain")
+        bool, option("Explain the plan in words, for decision makers.", "--explain")
     ] = False,
     verbose: Annotated[
         bool, option("Show every number of the plan, and why it was chosen.", "--verbose", "-v")
@@ -132,7 +132,7 @@ def plan(
     shuffle_delta: Annotated[float, real("Delta of that bound.")] = 1e-6,
     as_json: Json = False,
 ) -> None:
-    """Choose every public parameter of a collection, and say what to expect of it.
+    """Choose every public parameter of a collection, and show what to expect of it.
 
     All mechanisms are ranked by their predicted error, and the best is taken.
 
@@ -179,7 +179,7 @@ def plan(
 
 
 def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
-    """Return what several sparsities do to a sample; the best is taken where none was given."""
+    """Return trials of several sparsities on a sample; the best is taken where none was given."""
     from faintly.planner import try_sparsities
 
     for name in ("epsilon", "clients"):

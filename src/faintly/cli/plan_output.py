@@ -14,7 +14,7 @@ from faintly.planner.explain import held, warnings, why
 from faintly.planner.shuffle import CAVEAT
 
 LINES = 6  # rows of the ranking that are shown by default
-NOISE_FLOOR = normal_quantile(0.95)  # in standard errors, at the level that answers have by default
+NOISE_FLOOR = normal_quantile(0.95)  # in standard errors, at the default level of answers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Shared by the commands around a collector: folder, address, credential, certificate."""
+"""What commands around a collector share: folder, address, credential, certificate."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ def read_secret(path: Path | None) -> str | None:
 
 
 def trust(ca_file: Path | None) -> "SSLContext | None":
-    """Return how to check certificates by a file of them; None means by the system's."""
+    """Return the context that trusts the certificates in a file; None for the system's."""
     import ssl
 
     if ca_file is None:
@@ -72,7 +72,7 @@ def trust(ca_file: Path | None) -> "SSLContext | None":
         raise InvalidInput(f"there is no file {ca_file} with certificates")
     try:
         return ssl.create_default_context(cafile=ca_file)
-    except OSError:  # of which a wrong certificate is one
+    except OSError:  # a wrong certificate raises one, too
         raise InvalidInput(f"{ca_file} does not hold certificates in PEM form") from None
 
 
@@ -88,7 +88,7 @@ def connect(
         with Connection(server, credential=secret, retries=retries, tls=tls) as made:
             yield made
     except SendFailed as error:
-        # A collector never repeats a secret; whatever else answers there might.
+        # A collector never repeats a secret, but another server at this address might.
         shown = error.reason and not (secret and secret in error.reason)
         words = f"{error}: {error.reason}" if shown else str(error)
         hint = _hint(error.code)

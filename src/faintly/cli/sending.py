@@ -1,4 +1,4 @@
-"""faintly token and faintly push: single-use rights to send a report, and a file that is sent."""
+"""faintly token and faintly push: issue single-use rights to send a report, and send a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +36,7 @@ def token(
         if output is None:
             made = _issue(connection, digest, epoch, count)
         else:
-            # The file comes first: nobody could use tokens that cannot be written down.
+            # The file comes first: tokens that cannot be written would be lost.
             with atomic_write(output, private=True) as stream:
                 made = _issue(connection, digest, epoch, count)
                 stream.write("".join(f"{each}\n" for each in made).encode("ascii"))

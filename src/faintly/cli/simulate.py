@@ -1,4 +1,4 @@
-"""faintly simulate: how a plan would do on known data, and how other mechanisms would."""
+"""faintly simulate: how a plan, and other mechanisms, would do on known data."""
 
 import math
 from dataclasses import astuple

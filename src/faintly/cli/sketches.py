@@ -31,8 +31,8 @@ def aggregate(
             for batch in read_reports(loaded, path):
                 aggregator.add(batch)
                 rate = aggregator.count / max(1e-9, time.monotonic() - started)
-                said = f"aggregating: {aggregator.count:,} reports, {rate:,.0f}/s, files"
-                bar.update(task, description=said)
+                text = f"aggregating: {aggregator.count:,} reports, {rate:,.0f}/s, files"
+                bar.update(task, description=text)
             bar.advance(task)
     sketch = aggregator.sketch()
     save_sketch(sketch, output)

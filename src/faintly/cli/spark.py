@@ -99,17 +99,17 @@ def query(
         from faintly import spark as cluster
         from faintly.spark.session import job
 
-        asked = spark.read.parquet(keys)
+        names = spark.read.parquet(keys)
         options: Any = {"level": level}
         if plan is not None:
             loaded = load_plan(plan)
             frame = _reports(spark, loaded, reports, lake, epoch)
             options |= {"key_column": key_column, "strict": strict}
-            answered = cluster.query_reports(frame, loaded, asked, **options)
+            answered = cluster.query_reports(frame, loaded, names, **options)
             found, rejected = answered.estimates, answered.rejected
         else:
             assert sketch is not None
-            found = cluster.query(load_sketch(sketch), asked, column=key_column, **options)
+            found = cluster.query(load_sketch(sketch), names, column=key_column, **options)
         with job(spark, "write estimates"):
             found.write.mode("errorifexists").parquet(output)
             count = spark.read.parquet(output).count()
@@ -166,7 +166,7 @@ def encode(
 
 @contextmanager
 def _running() -> Iterator["SparkSession"]:
-    """Yield a session, which ends here if it began here; Spark's refusals become one line."""
+    """Yield a session, stopped here if it was started here; Spark's refusals become one line."""
     from faintly.spark.session import check, session
 
     check()
@@ -191,7 +191,6 @@ def _reports(
     lake: str | None,
     epoch: int | None,
 ) -> "DataFrame":
-
     if bool(paths) == bool(lake):
         raise InvalidInput("give files of reports, or --lake TABLE")
     if lake is None:
@@ -217,7 +216,7 @@ def _key(path: Path) -> bytes:
         note(f"a new job key is in {path}; destroy it once the reports are complete")
     try:
         return check_key(bytes.fromhex(read_bytes(path).decode("ascii").strip()))
-    except ValueError:  # of which InvalidInput is one
+    except ValueError:  # InvalidInput is one, too
         raise InvalidInput(f"{path} must hold a job key: 64 hexadecimal digits") from None
 
 

@@ -137,13 +137,13 @@ def _next(
     wanted = ["--protect", str(plan.unit), "--epsilon", f"{plan.budget.epsilon:g}"]
     wanted += ["--sparsity", str(plan.sparsity), "--clients", str(plan.clients)]
     wanted += ["--universe", universe, "--values", plan.values]
-    asked = [str(key) for key in list(seen.top.estimates.keys)[:2]]
+    first = [str(key) for key in list(seen.top.estimates.keys)[:2]]
     integers = ["--integers"] if seen.held.integers and universe == "open" else []
     commands: list[list[object]] = [
         *([] if output else [["plan", *wanted, "-o", named]]),
         ["encode", "--plan", named, *files, *given_columns, "-o", "reports.fnt"],
         ["aggregate", "--plan", named, "reports.fnt", "-o", "sketch.fns"],
-        ["query", "sketch.fns", *asked, *integers],
+        ["query", "sketch.fns", *first, *integers],
     ]
     say("\nTo do it for real, with secure randomness:")
     for command in commands:

@@ -41,6 +41,6 @@ def randomize(
     """Return one report per vector; seeds are drawn without looking at the vectors."""
     seeds = uniform_seeds(public, len(vectors), mechanism.seed_bytes)
     fields = mechanism.randomize(vectors, seeds, secret)
-    # Where the server needs no seed, it never leaves the client.
+    # A seed that the server does not need never leaves the client.
     sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
     return ReportBatch(plan.digest, sent, fields)

@@ -38,7 +38,7 @@ class Client:
 
     Attributes:
         plan: the collection.
-        tally: what was left out, clipped or added up so far. It depends on the data: never send it.
+        tally: counts of what was left out, clipped or added up so far. Private: never send it.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Client:
             clock: as for a client.
 
         Raises:
-            PlanRefused: there is no policy, or it does not allow the plan, or the plan states
-                less than its integers prove, or it is not a plan.
+            PlanRefused: there is no policy, or it does not allow the plan, or the plan promises
+                more than its integers prove, or it is not a plan.
         """
         plan = read_plan(document)
         return cls(plan, policy=policy, ledger=ledger, period_s=period_s, clock=clock)
@@ -123,7 +123,7 @@ class Client:
 
         Raises:
             BudgetSpent: a limit of the ledger would be exceeded; nothing was charged.
-            EpochPassed: the epoch lies before the last one and its report is not kept.
+            EpochPassed: the epoch is before the last one and its report is not kept.
             LedgerFailed: the ledger cannot be used; nothing is returned, and what was charged
                 stays charged.
             TooManyItems: the policy promised `bounded_items`, and there are more; nothing was
@@ -156,8 +156,8 @@ class Client:
         """Send the epoch's report, unless the collector has acknowledged it; needs a ledger.
 
         The ledger keeps the report and its request id until the collector has it. So after any
-        failure, a refusal included (its clock may be wrong), call this again in the same epoch:
-        the collector counts the report once.
+        failure, even a refusal (the collector's clock may be wrong), call this again in the same
+        epoch: the collector counts the report once.
 
         Args:
             connection: to the collector.

@@ -53,7 +53,7 @@ class Disk:
 
     @contextmanager
     def lock(self, path: Path, wait_s: float) -> Iterator[None]:
-        """Hold the lock file `path`; raises `TimeoutError` if another process keeps it.
+        """Hold the lock file `path`; raises `TimeoutError` if another process holds it too long.
 
         The system releases it when a process dies, so a crash leaves no ledger locked. The
         lock has a file of its own, because the ledger's file gets replaced.

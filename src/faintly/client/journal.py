@@ -106,8 +106,8 @@ class Journal:
         """Raise `LedgerFailed` unless this is the marked journal, possibly with more lines."""
         if mark not in (_mark(*line) for line in enumerate(self.checksums, start=1)):
             raise LedgerFailed(
-                "the ledger has lost lines that it once had, so what was spent is not known; "
-                "restore the file, or delete it and count everything before as unknown"
+                "the ledger has lost lines, so what was spent is not known; "
+                "restore the file, or delete it and treat all earlier spending as unknown"
             )
 
 
@@ -130,10 +130,10 @@ def read(data: bytes) -> Journal:
     lines = data.split(b"\n")
     end = lines.pop()
     if not lines:
-        raise LedgerFailed("the ledger has no first line; it is damaged or something else")
+        raise LedgerFailed("the ledger has no first line; it is damaged, or is not a ledger")
     checksums = [_check(lines[0], 0, 1)]
     if _parse(lines[0], 1) != [FORMAT, VERSION]:
-        raise LedgerFailed(f"the ledger is not of the version {VERSION} that this program reads")
+        raise LedgerFailed(f"the ledger is not of version {VERSION}, which this program reads")
     records: list[Record] = []
     for number, line in enumerate(lines[1:], start=2):
         checksums.append(_check(line, checksums[-1], number))
@@ -164,7 +164,7 @@ def _check(line: bytes, before: int, number: int) -> int:
 def _damage(number: int) -> LedgerFailed:
     return LedgerFailed(
         f"line {number} of the ledger is damaged, so what was spent is not known; "
-        "restore the file, or delete it and count everything before as unknown"
+        "restore the file, or delete it and treat all earlier spending as unknown"
     )
 
 

@@ -11,12 +11,12 @@ from faintly.errors import LedgerFailed
 
 
 def mark_path(path: Path) -> Path:
-    """Return where the mark of a journal lies."""
+    """Return the path of a journal's mark."""
     return path.with_name(f"{path.name}.mark")
 
 
 def checked(data: bytes, mark: bytes | None) -> Journal:
-    """Return the journal that `data` is, or raise where it lacks what its mark knows."""
+    """Return the journal in `data`, or raise where it lacks lines that the mark counts."""
     found = journal.read(data)
     if mark is not None:
         found.check_mark(mark)
@@ -24,7 +24,7 @@ def checked(data: bytes, mark: bytes | None) -> Journal:
 
 
 class JournalFile:
-    """The files of one ledger; a write returns once it is on the disk, and raises if it is not."""
+    """The files of one ledger; a write returns once it is durable, or raises."""
 
     def __init__(self, path: Path, disk: Disk) -> None:
         self.path, self._disk = path, disk
@@ -32,7 +32,7 @@ class JournalFile:
 
     @contextmanager
     def lock(self, wait_s: float) -> Iterator[None]:
-        """Keep other processes out; wait for one that is at it."""
+        """Hold the ledger's lock, having waited for any process that holds it."""
         with ExitStack() as stack:
             with self._failures("lock"):
                 name = self.path.with_name(f"{self.path.name}.lock")
@@ -53,16 +53,16 @@ class JournalFile:
         return None
 
     def rewrite(self, records: list[Record]) -> Journal:
-        """Return the journal of these records alone, in place of the present one."""
+        """Replace the journal by one of these records alone, and return it."""
         data = journal.write(records)
         with self._failures("write"):
-            # The mark describes the longer journal. Without it, a crash here does no harm.
+            # The old mark would not fit the new journal if a crash left both.
             self._disk.remove(self._mark)
             self._disk.replace(self.path, data)
         return journal.read(data)
 
     def append(self, found: Journal, record: Record) -> Journal:
-        """Return the journal with one more record."""
+        """Append a record, and return the journal with it."""
         line, after = found.appended(record)
         with self._failures("write"):
             self._disk.append(self.path, line)
@@ -74,7 +74,7 @@ class JournalFile:
             self._disk.replace(self._mark, found.mark)
 
     def sync_name(self) -> None:
-        """Return once the name of the journal is on the disk, too."""
+        """Return once the name of the journal is on the disk."""
         with self._failures("write"):
             self._disk.sync_folder(self.path.parent)
 

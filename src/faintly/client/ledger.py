@@ -2,8 +2,8 @@
 
 The order is: charge, fsync, randomize, persist the bytes, send. So every report that
 leaves the device is paid for, and a crash in between wastes budget but reveals nothing. Reports
-are remembered by (plan digest, epoch), never by the data: asking again gives the same bytes even
-if the vector has changed, because fresh noise would have to be paid for again.
+are remembered by (plan digest, epoch), never by the data: a second request gets the same bytes
+even if the vector has changed, because fresh noise would have to be paid for again.
 docs/explanation/ledger.md has the arguments.
 """
 
@@ -60,20 +60,20 @@ class Book:
         match record:
             case Charged(digest, epoch, charge):
                 self.spending = self.spending.plus(charge)
-                self._see(digest, epoch)
+                self._reach(digest, epoch)
             case Kept(digest, epoch, report):
                 self.kept[digest, epoch] = report
-                self._see(digest, epoch)
+                self._reach(digest, epoch)
             case Total(charge, count):
                 self.spending = self.spending.plus(charge, count)
             case Last(digest, epoch):
-                self._see(digest, epoch)
+                self._reach(digest, epoch)
             case Sending(digest, epoch, request):
                 self.requests[digest, epoch] = request
             case Sent(digest, epoch):
                 self.sent.add((digest, epoch))
 
-    def _see(self, digest: bytes, epoch: int) -> None:
+    def _reach(self, digest: bytes, epoch: int) -> None:
         self.last[digest] = max(epoch, self.last.get(digest, 0))
 
     def shortest(self) -> list[Record]:
@@ -162,7 +162,7 @@ class Ledger:
 
     Privacy: the totals over all reports, in every account, stay within the limits, as long as
     the file is kept and every report of this person goes through it. Deleting the file, or
-    restoring an older copy of its folder, makes the ledger forget, and it cannot notice.
+    restoring an older copy of its folder, makes the ledger forget, which it cannot detect.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Ledger:
         """Lock the ledger and yield the entry of one plan and epoch.
 
         Raises:
-            EpochPassed: the epoch lies before the last one and has no report that is kept.
+            EpochPassed: the epoch is before the last one, and its report is not kept.
         """
         check_epoch(epoch)
         with self._file.lock(self._wait_s):
@@ -200,23 +200,23 @@ class Ledger:
 
     def spent(self, account: str | Unit) -> Loss | None:
         """Return what an account has spent; None where some report has no bound there."""
-        return self._now().spending.spent(parse_unit(account))
+        return self._read().spending.spent(parse_unit(account))
 
     def left(self, account: str | Unit) -> Loss:
         """Return what a limited account has left."""
         unit = parse_unit(account)
         if unit not in self.limits.accounts:
             raise InvalidInput(f"the ledger sets no limit on {unit}")
-        return self.limits.left(self._now().spending, unit)
+        return self.limits.left(self._read().spending, unit)
 
-    def _now(self) -> Book:
+    def _read(self) -> Book:
         with self._file.lock(self._wait_s):
             found = self._file.read()
         return Book.of(found.records if found else ())
 
 
 def read_book(path: Path) -> Book:
-    """Return the state in a ledger's file, for people to look at; nothing is changed."""
+    """Return the state in a ledger's file, for people; changes nothing."""
     try:
         data, mark = path.read_bytes(), Disk().read(mark_path(path))
     except OSError as error:

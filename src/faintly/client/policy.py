@@ -149,7 +149,7 @@ def admit(plan: Plan, policy: Policy | None) -> Mechanism:
 
 
 def _check_statement(plan: Plan, proven: Guarantee) -> None:
-    """Compare the plan's statement with what its integers prove, the unit included."""
+    """Refuse a plan whose integers prove less than it states, in its unit or its budget."""
     stronger = isinstance(proven.unit, UserLevel) or at_least(proven.unit, plan.unit)
     if not stronger or not plan.budget.covers(proven.budget):
         raise PlanRefused(

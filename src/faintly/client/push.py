@@ -3,10 +3,9 @@
 A state file beside it has a line that says what is pushed where, the request id of each batch, and
 then a line for each batch that the collector acknowledged. The ids are on the disk before the
 first batch is sent. A restart sends the rest under the same ids, and the collector recognizes
-those that it has.
+any that it already has.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -27,12 +26,12 @@ BATCH = 10_000
 BATCH_BYTES = 4 << 20  # half of a collector's default limit
 READY = "ready"
 TOO_LARGE = "TOO_LARGE"  # a collector's code for a batch above its limit
-ANEW = "If you delete it, all reports are sent again and those that had arrived count twice"
+IF_DELETED = "If you delete it, all reports are sent again; those that had arrived count twice"
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What is pushed where: a file, cut in one way, for one epoch of one collector."""
+    """What is pushed where: a file, cut into batches, for one epoch of one collector."""
 
     server: str
     plan: str
@@ -70,7 +69,7 @@ def push(
 
     Args:
         path: the file of reports; its state is kept beside it.
-        server: the address that `connection` leads to, to be remembered in the state.
+        server: the address that `connection` leads to, for the state file.
         connection: to the collector.
         epoch: which epoch the reports count for.
         batch: most reports in a request; by default 10,000, or fewer if they are long.
@@ -111,8 +110,7 @@ def push(
 
 def _parcel(path: Path, server: str, epoch: int, batch: int | None) -> Parcel:
     with _opened(path) as stream:
-        checksum = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))  # type: ignore[arg-type]  # typeshed asks for a name
-        stream.seek(0)
+        checksum = durable.measure(path).checksum.hex()
         heads = list(scan_batches(stream))
     if any(head[:2] != heads[0][:2] for head in heads):
         raise InvalidInput(f"{path} holds batches of several plans; push a file of each")
@@ -123,7 +121,7 @@ def _parcel(path: Path, server: str, epoch: int, batch: int | None) -> Parcel:
         epoch=epoch,
         batch=size,
         reports=sum(head.reports for head in heads),
-        checksum=checksum.hexdigest(),
+        checksum=checksum,
     )
 
 
@@ -163,7 +161,7 @@ class _State:
         if before != asdict(parcel) or len(self.requests) != parcel.batches:
             raise InvalidInput(
                 f"{path} belongs to another push: the file, the server, the epoch or --batch "
-                f"differs; repeat that push. {ANEW}"
+                f"differs; repeat that push. {IF_DELETED}"
             )
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w")
         self._file.write("\n")  # ends a line that a crash may have cut short
@@ -180,7 +178,7 @@ class _State:
             self._file.truncate(0)
 
     def acknowledge(self, number: int) -> None:
-        """Record that a batch arrived; if the line is lost, it is sent again and not counted."""
+        """Record that a batch arrived; without this line it is sent again, but counted once."""
         self.done.add(number)
         self._file.write(f"{number}.\n")
         self._file.flush()
@@ -190,15 +188,15 @@ def read_state(text: str, path: Path) -> tuple[Any, list[bytes], set[int]]:
     """Return what a state file says: the parcel, the id of each batch, and those acknowledged."""
     lines = text.splitlines()
     try:
-        known = lines.index(READY)
+        ready = lines.index(READY)
         parcel = json.loads(lines[0])
-        requests = [bytes.fromhex(line) for line in lines[1:known]]
+        requests = [bytes.fromhex(line) for line in lines[1:ready]]
         # A crash may have cut the last line: without its full stop it does not count.
-        done = {int(line[:-1]) for line in lines[known + 1 :] if line.endswith(".")}
+        done = {int(line[:-1]) for line in lines[ready + 1 :] if line.endswith(".")}
     except (ValueError, RecursionError):
-        raise InvalidInput(f"{path} is damaged. {ANEW}") from None
+        raise InvalidInput(f"{path} is damaged. {IF_DELETED}") from None
     if any(len(name) != REQUEST_BYTES for name in requests):
-        raise InvalidInput(f"{path} is damaged: an id has another length. {ANEW}")
+        raise InvalidInput(f"{path} is damaged: an id has the wrong length. {IF_DELETED}")
     return parcel, requests, done
 
 

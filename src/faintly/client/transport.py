@@ -52,21 +52,21 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Return the reason of a refusal for people, if it is short and printable."""
+        """Return the reason of a refusal for people, cut short and printable."""
         found = str(_object(self.body).get("message", ""))[:LONGEST_REASON]
         return "".join(each if each.isprintable() else "?" for each in found)
 
     def json(self) -> dict[str, Any]:
-        """Return the body as a JSON object, or raise where it is not a collector's."""
+        """Return the body as a JSON object, or raise if it is not a collector's."""
         found = _object(self.body)
         if not found:
-            raise _strange()
+            raise _not_a_collector()
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the collector acknowledged about a batch that is on its disk."""
+    """The acknowledgement of a batch that is on the collector's disk."""
 
     reports: int
     replayed: bool  # an earlier attempt had arrived, and was counted then
@@ -89,9 +89,9 @@ class Connection:
 
         Args:
             server: its address, such as https://collect.example or http://127.0.0.1:8000.
-            credential: the secret that it asks of senders, if any.
+            credential: the secret that the collector requires, if any.
             retries: how often a failed request is sent again, with growing pauses.
-            timeout: seconds to wait for an answer.
+            timeout: how many seconds to wait for an answer.
             tls: how to check an https server; by default as the operating system does.
             pause: how to wait; tests replace it.
         """
@@ -163,11 +163,11 @@ class Connection:
         reports, status = found.get("reports"), found.get("status")
         # A captive portal also answers 200; only these fields mean that a report was kept.
         if type(reports) is not int or status not in ("counted", "replayed"):
-            raise _strange()
+            raise _not_a_collector()
         return Receipt(reports, status == "replayed")
 
     def ask(self, method: str, path: str, document: object = None) -> dict[str, Any]:
-        """Return the JSON answer to a JSON question; see `call`."""
+        """Return the JSON answer to a JSON request; see `call`."""
         body = None if document is None else json.dumps(document).encode()
         return self.call(method, path, body, {"Content-Type": "application/json"}).json()
 
@@ -205,8 +205,8 @@ class Connection:
                 return answer
             retry_after = _retry_after(answer.headers.get("retry-after", ""))
             if last or answer.status not in TRANSIENT or retry_after > LONGEST_RETRY_AFTER_S:
-                words = f"the collector answered {answer.status} {answer.code}"
-                raise SendFailed(answer.code, words, answer.reason)
+                message = f"the collector answered {answer.status} {answer.code}"
+                raise SendFailed(answer.code, message, answer.reason)
             self._pause(retry_after + _pause(attempt))
         raise AssertionError("the last attempt returns or raises")
 
@@ -301,7 +301,7 @@ def _object(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _strange() -> SendFailed:
+def _not_a_collector() -> SendFailed:
     return SendFailed(
         "NOT_A_COLLECTOR", "the answer is not from a collector; something else serves this address"
     )

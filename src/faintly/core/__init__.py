@@ -1,4 +1,4 @@
-"""Immutable nouns: no I/O, no clock, no randomness."""
+"""Immutable types: no I/O, no clock, no randomness."""
 
 from faintly.core.arrays import (
     AnyArray,

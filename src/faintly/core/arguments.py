@@ -15,7 +15,7 @@ import numpy as np
 from faintly.errors import InvalidInput, InvalidPlan
 
 LARGEST = 2**64
-LONGEST = 40  # letters of a text or a number that an error repeats
+LONGEST = 40  # characters of a text or a number that an error repeats
 NUMBERS = (int, float, np.integer, np.floating, Fraction, Decimal)
 
 
@@ -41,7 +41,7 @@ def real(value: Any, name: str, error: type[InvalidInput] = InvalidPlan) -> floa
 
 
 def text(value: Any, name: str, error: type[InvalidInput] = InvalidPlan) -> str:
-    """Return a text."""
+    """Return a string."""
     if isinstance(value, str):
         return str(value)
     raise error(f"{name} must be text, got {shown(value)}")
@@ -67,7 +67,7 @@ def listed(value: Any, name: str, error: type[InvalidInput] = InvalidInput) -> l
 
 
 def path_of(value: Any, name: str = "path") -> Path:
-    """Return a path, given as one or as text."""
+    """Return a path or text as a path."""
     if isinstance(value, str | Path) and str(value).isprintable() and str(value):
         return Path(value)
     raise InvalidInput(f"{name} must be the path of a file, got {shown(value)}")

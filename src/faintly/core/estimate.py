@@ -1,8 +1,8 @@
 """Estimates with their error: intervals, scores and the noise floor.
 
 The pointwise interval has the tails of z standard errors; the simultaneous one uses Šidák's
-level 1-(1-a)^(1/m), so that all m asked keys are covered together with probability 1-a. Where
-the exact law of a reading is known (`ReadingLaw`) the tails are its own, else those of the
+level 1-(1-a)^(1/m), so that all m keys compared are covered together with probability 1-a. Where
+the exact law of a reading is known (`ReadingLaw`), the tails are those of that law, else of the
 normal law: mean ± z·stderr. The noise floor is what a key that nobody holds would show.
 """
 
@@ -25,7 +25,7 @@ COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
 
 
 def normal_quantile(level: float, comparisons: int = 1) -> float:
-    """Return z such that |N(0,1)| stays below it in all `comparisons` with probability `level`."""
+    """Return z such that |N(0,1)| stays below z in all `comparisons` with probability `level`."""
     level = real(level, "the confidence level", InvalidInput)
     if not 0 < level < 1:
         raise InvalidInput(f"the confidence level must be above 0 and below 1, got {level:g}")
@@ -70,7 +70,7 @@ class Posterior:
     low: FloatArray
     high: FloatArray
     population: str  # describes the keys that the prior was fitted to
-    keys: int  # how many they are
+    keys: int  # how many there are
     notes: tuple[str, ...] = ()
     threshold: float | None = None
     above: FloatArray | None = None  # chance that the mean is larger than the threshold
@@ -96,7 +96,7 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Estimates:
-    """Estimates of many keys as columns; iterate it for one `Estimate` at a time."""
+    """Estimates of many keys as columns; iterate over it for one `Estimate` at a time."""
 
     keys: Sequence[Key]
     mean: FloatArray
@@ -111,7 +111,7 @@ class Estimates:
     notes: tuple[str, ...] = ()  # what biases these answers, in sentences
     level: float = 0.95
     compared: int | None = None  # keys these rows were chosen from; None: no choice was made
-    posterior: Posterior | None = None  # None: not asked for
+    posterior: Posterior | None = None  # None: not requested
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -121,7 +121,7 @@ class Estimates:
 
     @property
     def comparisons(self) -> int:
-        """Return how many keys simultaneous statements are about."""
+        """Return how many keys the simultaneous intervals cover."""
         return len(self) if self.compared is None else self.compared
 
     def __iter__(self) -> Iterator[Estimate]:
@@ -159,7 +159,7 @@ class Estimates:
             return self.mean - z * self.stderr, self.mean + z * self.stderr
         unit = read.scale / self.reports
         low, high = read.law.ends(read.totals, self.reports, z)
-        # Noise outside the law, such as ghosts, widens the interval as it widens the error.
+        # Noise outside the law, such as ghosts, widens the interval as it does the error.
         own = read.law.deviations(read.totals, self.reports) * unit
         wider = np.maximum(1.0, self.stderr / own)
         return (
@@ -178,7 +178,7 @@ class Estimates:
         return self.mean_at(normal_quantile(self.level, self.comparisons))
 
     def mean_at(self, score: float) -> float:
-        """Return the mean that a key nobody holds exceeds with the tail of this normal score."""
+        """Return the mean that a key nobody holds exceeds with the tail probability of a score."""
         read = self.readings
         if read is None or not math.isfinite(score):
             return score * self.null_stderr
@@ -207,9 +207,9 @@ class Estimates:
         own, made = (self.mean, self.low, self.high), self.posterior
         if made is None:
             return own
-        none = np.isnan(made.mean)
+        missing = np.isnan(made.mean)
         mean, low, high = (
-            np.where(none, estimate, posterior)
+            np.where(missing, estimate, posterior)
             for estimate, posterior in zip(own, (made.mean, made.low, made.high), strict=True)
         )
         return mean, low, high
@@ -231,7 +231,7 @@ class Estimates:
         return made
 
     def to_arrow(self) -> Any:
-        """Return the answers as a pyarrow Table; its metadata name the posterior's population."""
+        """Return the answers as a pyarrow Table; its metadata names the posterior's population."""
         try:
             import pyarrow
         except ImportError:
@@ -239,5 +239,5 @@ class Estimates:
         return pyarrow.table(self.columns(), metadata=self._about())
 
     def _about(self) -> dict[str, str]:
-        """Return what the columns of a table do not say."""
+        """Return the metadata of a table."""
         return {} if self.posterior is None else {"population": self.posterior.population}

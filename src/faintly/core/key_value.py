@@ -28,8 +28,8 @@ def entry_universe(universe: Universe) -> Universe:
 def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
     """Return what a client reports for its entries: a mapping for `Client.report`.
 
-    A key with the value 0 is held. One whose value is not a number is not held. What is not a key
-    stays as it is; the client leaves it out and counts it.
+    A key with the value 0 is held. One whose value is not a number is not held. Anything that is
+    not a key stays as it is; the client leaves it out and counts it.
 
     >>> entry_vector({"Alien": 0.5})
     {'Alien#held': 1.0, 'Alien#value': 0.5}
@@ -42,9 +42,9 @@ def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
         if not is_key(key):
             vector[key] = number
             continue
-        held, worth = coordinates([key])
-        vector[held] = number if math.isnan(number) else 1.0
-        vector[worth] = number
+        held_key, value_key = coordinates([key])
+        vector[held_key] = number if math.isnan(number) else 1.0
+        vector[value_key] = number
     return vector
 
 

@@ -2,8 +2,8 @@
 
 Client and server read the same plan, so they cannot disagree. Its JSON is canonical:
 sorted keys, no spaces, UTF-8, every non-integer a decimal string. The digest is
-BLAKE2s-128 of exactly those bytes. `mechanisms.mechanism_of` checks what is below
-`parameters`; everything else is checked here, once.
+BLAKE2s-128 of exactly those bytes. `mechanisms.mechanism_of` checks the
+members of `parameters`; everything else is checked here, once.
 """
 
 import hashlib
@@ -118,7 +118,7 @@ class Plan(Terms):
 
     @cached_property
     def canonical(self) -> bytes:
-        """Return the canonical JSON that the digest is taken of."""
+        """Return the canonical JSON that the digest is computed from."""
         return canonical_json(self.document())
 
     @cached_property
@@ -160,14 +160,14 @@ class Plan(Terms):
         }
 
     def to_json(self) -> str:
-        """Return the plan for people: the same document, indented."""
+        """Return the plan as indented JSON, for people."""
         return json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Return the plan that `text` holds, or say which rule it breaks."""
+        """Return the plan in `text`, or raise with the rule that it breaks."""
         if not isinstance(text, str | bytes):
-            raise InvalidPlan("a plan is read from JSON text; to read a file, pass what it holds")
+            raise InvalidPlan("a plan is read from JSON text; to read a file, pass its contents")
         try:
             decoded = text.decode("utf-8") if isinstance(text, bytes) else text
             document = json.loads(
@@ -181,7 +181,7 @@ class Plan(Terms):
         except UnicodeDecodeError:
             raise InvalidPlan("the plan is not JSON: it is not UTF-8 text") from None
         except (ValueError, RecursionError) as error:
-            raise InvalidPlan(f"the plan is not JSON as plans are: {error}") from None
+            raise InvalidPlan(f"the plan's JSON is not valid: {error}") from None
         return cls(**_fields(_Reader(document, "plan")), parsed=True)
 
     def ids(self, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
@@ -200,7 +200,7 @@ class Plan(Terms):
             return SparseVector(self.ids(list(items), private=True), list(items.values()))
         if isinstance(items, str | bytes) or not isinstance(items, Iterable):
             raise InvalidVector(
-                "a vector is made of a mapping of key to value, or of a set of keys"
+                "a vector is made from a mapping of key to value, or from a set of keys"
             )
         return SparseVector(self.ids(list(items), private=True))
 
@@ -312,8 +312,8 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     reader.done()
     try:
         canonical_json([found["mechanism"], found["parameters"]])
-    except UnicodeEncodeError:  # JSON can spell with escapes what UTF-8 cannot write
-        raise InvalidPlan("a text of the plan has a lone surrogate") from None
+    except UnicodeEncodeError:  # escapes in JSON can spell what UTF-8 cannot
+        raise InvalidPlan("a string in the plan has a lone surrogate") from None
     return found
 
 
@@ -324,7 +324,7 @@ def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
         if value is None or isinstance(value, str) or all(type(each) is int for each in integers):
             continue
         raise InvalidPlan(
-            f"parameter {name!r} must be an integer, a text, null or a list of integers"
+            f"parameter {name!r} must be an integer, a string, null or a list of integers"
         )
     return given
 

@@ -1,7 +1,7 @@
 """What is hidden, how well, and what has been proven.
 
 A unit says which change of a client's data must not show; a budget says how much
-may show; a guarantee is a budget that a theorem, with its conditions, backs.
+may show; a guarantee is a budget backed by a theorem and its conditions.
 """
 
 import math
@@ -63,7 +63,7 @@ Unit = EventLevel | UserLevel | WithinL1
 
 
 def parse_unit(text: str | Unit) -> Unit:
-    """Return the unit that `text` names, event, user or l1:DISTANCE; a unit stays what it is."""
+    """Return the unit that `text` names, event, user or l1:DISTANCE; return a unit as it is."""
     if isinstance(text, Unit):
         return text
     if not isinstance(text, str):
@@ -153,12 +153,12 @@ class Guarantee:
 
     @property
     def strength(self) -> str:
-        """Return what to call the guarantee: sound, weak or none, by epsilon alone."""
+        """Return how strong the guarantee is, by epsilon alone: sound, weak or none."""
         # Integers prove a little less than the round number requested.
-        wanted = self.budget.epsilon * (1 + 1e-6)
-        if wanted >= VOID_EPSILON:
+        requested = self.budget.epsilon * (1 + 1e-6)
+        if requested >= VOID_EPSILON:
             return "none"
-        return "weak" if wanted >= WEAK_EPSILON else "sound"
+        return "weak" if requested >= WEAK_EPSILON else "sound"
 
     @property
     def _hides(self) -> str:

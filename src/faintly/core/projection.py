@@ -1,4 +1,4 @@
-"""What people hold, projected onto what a plan takes, so that every vector gives a report.
+"""The projection of any data onto what a plan takes, so that every vector gives a report.
 
 If a vector were refused, the missing report would reveal something about it to the server. So
 nothing here raises because of the data: keys that the plan does not have are left out, values move
@@ -45,12 +45,12 @@ class Tally:
 
 
 def project(plan: Plan, items: Any, domain: str = "signed") -> tuple[SparseVector, Tally]:
-    """Return one client's vector and what it lost."""
+    """Return one client's vector, and a tally of what was changed."""
     keys, values = _listed(items)
     ids, known = plan.universe.known(keys, plan.salt)
-    nobody = np.zeros(len(ids), dtype=np.int64)
+    clients = np.zeros(len(ids), dtype=np.int64)
     batch, tally = project_rows(
-        nobody, ids, known, values, count=1, sparsity=plan.sparsity, domain=domain
+        clients, ids, known, values, count=1, sparsity=plan.sparsity, domain=domain
     )
     return SparseVector(batch.indices, batch.values), tally
 
@@ -65,21 +65,21 @@ def project_rows(
     sparsity: int,
     domain: str = "signed",
 ) -> tuple[VectorBatch, Tally]:
-    """Return one vector per client from rows of client, id and value, and what they lost.
+    """Return one vector per client from rows of client, id and value, and a tally.
 
-    A row is known if the plan has its key, and its value is NaN where it has none. Clients
+    `known` is True where the plan has a row's key; a value that is not a number is NaN. Clients
     without a row are empty vectors.
     """
     absent = known & np.isnan(values)
     kept = known & ~absent
     clients, ids, sums = _added_up(clients[kept], ids[kept], values[kept])
-    undone = np.isnan(sums)  # +∞ and -∞ added
-    sums[undone] = 0.0
+    undefined = np.isnan(sums)  # a sum of +∞ and -∞
+    sums[undefined] = 0.0
     taken = DOMAINS[domain](sums)
     batch = VectorBatch.from_rows(clients, ids, taken, count)
     return batch, Tally(
         unknown=int((~known).sum()),
-        absent=int(absent.sum() + undone.sum()),
+        absent=int(absent.sum() + undefined.sum()),
         repeated=int(kept.sum()) - len(ids),
         clipped=int((taken != sums).sum()),
         beyond=int(np.maximum(batch.lengths - sparsity, 0).sum()),
@@ -87,7 +87,7 @@ def project_rows(
 
 
 def number_of(value: object) -> float:
-    """Return a value as a float; NaN if it is not a number, and text never is."""
+    """Return a value as a float, or NaN if it is not a number; text never is."""
     if not isinstance(value, Real | Decimal | np.bool_):
         return np.nan
     try:

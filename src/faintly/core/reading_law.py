@@ -1,9 +1,9 @@
 """The exact law of a reading: the sum of what n reports say about one key.
 
-A report says one of a few integers about a key. Where nobody holds the key their chances are
-known, and where somebody does the law is taken from the exponential family through that one:
-chances proportional to chance·e^(t·value). For readings of two values these are all
-laws, and a sum of reports that differ is no wider than the sum of their mean (Hoeffding 1956).
+A report says one of a few integers about a key. Their chances are known where nobody holds the
+key. Elsewhere the law is taken from the exponential family through that one: chances proportional
+to chance·e^(t·value). For readings of two values the family has every law, and a sum of reports
+with different laws is no wider than a sum of as many with their mean law (Hoeffding 1956).
 
 K(t) is the log of the mean of e^(t·value). The tail of the sum of n readings at x is that of
 the normal law at
@@ -81,8 +81,8 @@ class ReadingLaw:
     def ends(self, totals: IntArray, reports: int, score: float) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper ends of the intervals of Clopper and Pearson, as totals.
 
-        Under the law whose mean is the lower end, a total as large has the tail of this score;
-        under the one of the upper end, a total as small.
+        Under the law whose mean is the lower end, a total this large or larger has the tail of this
+        score; under that of the upper end, a total this small or smaller.
         """
         some, places = self._distinct(totals)
         low = self._end(some, reports, score, -1)
@@ -92,7 +92,7 @@ class ReadingLaw:
     def deviations(self, totals: IntArray, reports: int) -> FloatArray:
         """Return the standard deviation of a sum whose mean is the total; at the ends, half a step.
 
-        A total at an end says nothing about how far it could have moved.
+        A total at an end of its range does not show how far it could have moved.
         """
         half = self.step / 2
         least, most = reports * min(self.values) + half, reports * max(self.values) - half
@@ -101,14 +101,14 @@ class ReadingLaw:
         return np.sqrt(reports * self._moments(tilts)[1])[places]
 
     def roots(self, totals: FloatArray, means: FloatArray, reports: int) -> FloatArray:
-        """Return (totals, means) the signed root of twice the deviance: its square is -2·ln L.
+        """Return (totals, means) the signed root of the deviance: its square is -2·ln L.
 
         L is the likelihood of a mean of the total, relative to the likeliest. Positive where the
         mean is the larger one. The law of two values has this likelihood whatever people hold.
         """
-        # At the very ends no tilt is steep enough; just before, the likelihood has its limit.
-        little = CLOSE * (max(self.values) - min(self.values))
-        least, most = min(self.values) + little, max(self.values) - little
+        # No tilt is steep enough for the very ends; just before, the likelihood is at its limit.
+        margin = CLOSE * (max(self.values) - min(self.values))
+        least, most = min(self.values) + margin, max(self.values) - margin
         shown, meant = (totals / reports).clip(least, most), (means / reports).clip(least, most)
         own, tilts = self._saddle(shown), self._saddle(meant)
         best = own * shown - self._growth(own)
@@ -117,7 +117,7 @@ class ReadingLaw:
         return np.asarray(sign * np.sqrt(np.maximum(0.0, 2 * reports * lost)))
 
     def _distinct(self, totals: IntArray) -> tuple[IntArray, IntArray]:
-        """Return distinct totals, and the position of each total among them.
+        """Return distinct totals, and the position in them of each total.
 
         Many keys share few totals; listing all between the least and the largest avoids a sort.
         """
@@ -134,7 +134,7 @@ class ReadingLaw:
         border = reports * (max if side > 0 else min)(self.values)
         found = np.full(len(totals), float(border))
         inside = totals != border
-        # A total that no reports have may lie within half a step of an end.
+        # A total that no reports can have may lie within half a step of an end.
         half = self.step / 2
         least, most = reports * min(self.values) + half, reports * max(self.values) - half
         saddles = self._saddle((totals[inside] + side * half).clip(least, most) / reports)
@@ -162,8 +162,8 @@ class ReadingLaw:
     def _moments(self, tilts: FloatArray) -> AnyArray:
         """Return mean, variance and third central moment of each tilted law."""
         values = np.array(self.values, dtype=np.float64)[:, None]
-        turned = values * tilts
-        weight = np.exp(turned - turned.max(axis=0)) * np.array(self.chances)[:, None]
+        exponents = values * tilts
+        weight = np.exp(exponents - exponents.max(axis=0)) * np.array(self.chances)[:, None]
         weight /= weight.sum(axis=0)
         mean = (weight * values).sum(axis=0)
         off = values - mean
@@ -196,11 +196,11 @@ class ReadingLaw:
 
 def _solve(
     function: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    wanted: FloatArray | float,
+    target: FloatArray | float,
     start: FloatArray,
     ends: tuple[FloatArray, FloatArray],
 ) -> FloatArray:
-    """Return where a monotone function takes the wanted values, by Newton's steps.
+    """Return where a monotone function takes its target values, by Newton's method.
 
     The function also gives its approximate slope. A step that leaves the interval known to hold
     the solution is replaced by a bisection.
@@ -209,14 +209,14 @@ def _solve(
     place = np.clip(start, low, high)
     for _ in range(MOST_STEPS):
         value, slope = function(place)
-        step = (value - wanted) / slope
+        step = (value - target) / slope
         settled = np.abs(step) <= EXACT * (1 + np.abs(place))
         if settled.all():
             break
-        beyond = (value > wanted) ^ (slope < 0)
+        beyond = (value > target) ^ (slope < 0)
         low, high = np.where(beyond, low, place), np.where(beyond, place, high)
         following = place - step
-        lost = (following <= low) | (following >= high)
-        following = np.where(lost, (low + high) / 2, following)
+        outside = (following <= low) | (following >= high)
+        following = np.where(outside, (low + high) / 2, following)
         place = np.where(settled, place, following)
     return place

@@ -17,7 +17,7 @@ from faintly.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How one report looks in bits: seed bytes, then fields packed low bit first.
+    """The bits of one report: seed bytes, then fields packed low bit first.
 
     Field f is an unsigned integer below limits[f] in widths[f] bits (1 to 32).
     """
@@ -69,7 +69,7 @@ class ReportBatch:
         reports = listed(reports, "reports")
         if not reports or not all(isinstance(report, Report) for report in reports):
             raise InvalidInput(
-                "a batch is made of one Report or more, as Client.report returns them"
+                "a batch needs a list of one or more reports, as Client.report returns them"
             )
         return cls(
             reports[0].plan_digest,

@@ -52,7 +52,7 @@ class SketchEngine(NamedTuple):
 class Sketch:
     """Everything a server needs to answer: counts, a second moment, and tables or columns."""
 
-    engine: ClassVar[SketchEngine]  # set by the room `engine`, which has files and threads
+    engine: ClassVar[SketchEngine]  # set by `faintly.engine`, which has files and threads
 
     plan: Plan
     reports: IntArray  # reports counted in each map; one entry where there are no maps
@@ -119,14 +119,14 @@ class Sketch:
 
 
 def table_type(mass: int) -> type[np.signedinteger[Any]]:
-    """Return the narrowest integers that hold tables of this mass, and their transform."""
+    """Return the narrowest integer type for tables of this mass, and for their transform."""
     if mass >= 2**63:
         raise InvalidInput("together the tables hold more than 64 bits can count; keep them apart")
     return np.int32 if mass < 2**31 else np.int64
 
 
 def sorted_columns(seeds: IdArray, fields: WordArray) -> tuple[IdArray, WordArray]:
-    """Return the reports in sorted order, which forgets the order of arrival."""
+    """Return the reports sorted, so that nothing shows the order of their arrival."""
     order = np.argsort(seeds)
     sorted_seeds = seeds[order]
     # Seeds seldom repeat, or are all zero: only rows that share one are sorted by their fields.
@@ -138,7 +138,7 @@ def sorted_columns(seeds: IdArray, fields: WordArray) -> tuple[IdArray, WordArra
 
 
 def in_order(seeds: IdArray, fields: WordArray) -> bool:
-    """Return whether reports stand as `sorted_columns` would put them."""
+    """Return whether reports are in the order of `sorted_columns`."""
     if (seeds[1:] < seeds[:-1]).any():
         return False
     tied = np.nonzero(seeds[1:] == seeds[:-1])[0]

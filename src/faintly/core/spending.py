@@ -1,9 +1,9 @@
 """What reports cost, unit by unit, in exact numbers.
 
 A charge is one report: the unit that its plan protects, its epsilon and delta, and the bound k
-on its items where the mechanism enforces one. What it costs in the account of another unit is
-group privacy: the steps of a walk between any two vectors that differ by that other unit, each
-step a change that the charge protects.
+on its items where the mechanism enforces one. Its cost in the account of another unit follows from
+group privacy: count the steps of a walk between any two vectors that differ by that other unit,
+each step a change that the charge protects.
 
 charge   in account event   in account l1:M         in account user
 event    1 step             2k, if k is enforced    2k, if k is enforced
@@ -49,7 +49,7 @@ def decimal_of(value: Fraction) -> str:
     >>> decimal_of(Fraction(5, 4)), decimal_of(Fraction(3)), decimal_of(Fraction(1, 3))
     ('1.25', '3', '0.333333333333')
     """
-    places = value.denominator.bit_length()  # enough, if any number of places is
+    places = value.denominator.bit_length()  # enough, unless the decimal never ends
     digits, rest = divmod(value.numerator * 10**places, value.denominator)
     if rest:
         return f"{float(value):.12g}"
@@ -80,7 +80,7 @@ class Loss:
         return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def times(self, count: int) -> "Loss":
-        """Return what `count` such losses are together."""
+        """Return the sum of `count` such losses."""
         return Loss(self.epsilon * count, self.delta * count)
 
     def covers(self, other: "Loss") -> bool:
@@ -88,7 +88,7 @@ class Loss:
         return other.epsilon <= self.epsilon and other.delta <= self.delta
 
     def over(self, steps: int) -> "Loss":
-        """Return the loss over a walk of `steps` neighbours (group privacy), rounded up."""
+        """Return the loss over a walk of `steps` changes (group privacy), rounded up."""
         return Loss(self.epsilon * steps, min(Fraction(1), self.delta * self._growth(steps)))
 
     def _growth(self, steps: int) -> Fraction:
@@ -119,12 +119,12 @@ def _divide(value: Fraction, context: Context) -> Decimal:
 def steps_between(
     unit: Unit, coordinates: int | None, distance: Fraction | int | None
 ) -> int | None:
-    """Return how many changes of a unit lead from any vector to any other that is this near.
+    """Return how many changes of a unit suffice between any two vectors that are this close.
 
     Args:
         unit: what one step may change.
-        coordinates: how many the two vectors differ in at most; None: no bound.
-        distance: how far apart they are at most in the L1 norm; None: no bound.
+        coordinates: the most that the two vectors differ in; None: no bound.
+        distance: the most that they differ by in the L1 norm; None: no bound.
     """
     if isinstance(unit, UserLevel):
         return 1
@@ -144,7 +144,7 @@ class Charge:
     def steps(self, account: Unit) -> int | None:
         """Return how many protected changes one change of the account's unit can take.
 
-        None means that there is no bound: then the charge says nothing about that unit.
+        None: there is no bound, so the charge says nothing about that unit.
         """
         if isinstance(account, EventLevel):
             return steps_between(self.unit, 1, 2)
@@ -231,8 +231,8 @@ class Limits:
         )
 
 
-def at_least(unit: Unit, wanted: Unit) -> bool:
-    """Return whether `unit` is of the wanted kind and, for l1, hides at least its distance."""
-    if isinstance(unit, WithinL1) and isinstance(wanted, WithinL1):
-        return unit.distance >= wanted.distance
-    return unit == wanted
+def at_least(unit: Unit, required: Unit) -> bool:
+    """Return whether `unit` is of the required kind and, for l1, hides at least its distance."""
+    if isinstance(unit, WithinL1) and isinstance(required, WithinL1):
+        return unit.distance >= required.distance
+    return unit == required

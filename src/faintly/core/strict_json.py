@@ -1,6 +1,6 @@
 """JSON with one meaning and one spelling.
 
-Each field is named once, where the standard parser would keep the last of several.
+A field that is named twice is refused; the standard parser would keep the last one.
 """
 
 import json
@@ -24,6 +24,6 @@ def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def canonical_json(document: Any) -> bytes:
-    """Return the one spelling of a document that digests are taken of: sorted, without spaces."""
+    """Return the one spelling of a document, for its digest: sorted, without spaces."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8")

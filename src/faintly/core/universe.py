@@ -74,15 +74,15 @@ class Universe:
             salt: the plan's salt, which keys the hash of an open universe.
             private: True where the keys are a client's own, so that errors must not show them.
         """
-        asked = keys if isinstance(keys, np.ndarray | list | tuple) else listed(keys, "keys")
-        found, known = self.known(asked, salt)
+        sequence = keys if isinstance(keys, np.ndarray | list | tuple) else listed(keys, "keys")
+        found, known = self.known(sequence, salt)
         if not known.all():
             position = int(np.argmin(known))
-            raise self._bad(asked[position], position, private)
+            raise self._bad(sequence[position], position, private)
         return found
 
     def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
-        """Return the id of each key, and which keys are in this universe; ignore other ids."""
+        """Return the id of each key, and which keys this universe has; other ids mean nothing."""
         numbers = integers_or_list(keys) if self.kind == "indexed" else keys
         if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
             known = numbers >= 0

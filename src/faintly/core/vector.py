@@ -95,7 +95,7 @@ class VectorBatch:
         """Return the batch that holds `vectors` in their order."""
         vectors = listed(vectors, "vectors")
         if not all(isinstance(vector, SparseVector) for vector in vectors):
-            raise InvalidVector("a batch is made of SparseVectors; make each by SparseVector(...)")
+            raise InvalidVector("a batch is made of SparseVectors; make them with SparseVector")
         lengths = [len(vector) for vector in vectors]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return cls(
@@ -110,8 +110,8 @@ class VectorBatch:
     ) -> Self:
         """Return the batch of (client, index, value) rows; zeros are dropped.
 
-        Values are known to lie in [-1, 1]. Clients are numbered 0..count-1; one without a row is
-        an empty vector.
+        Values must lie in [-1, 1]. Clients are numbered 0..count-1; one without a row is an empty
+        vector.
         """
         order = np.lexsort((indices, clients))
         clients, indices, values = clients[order], indices[order], values[order]

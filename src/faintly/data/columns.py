@@ -28,7 +28,7 @@ class Source:
     name: str = ""  # file name; empty for data that is already in memory
     numbers: IntArray | None = None  # the number to print for each row; None: rows count from 1
     strict: bool = True  # False: what a plan does not take is projected, as on a device
-    files: tuple[tuple[int, str], ...] = ()  # of several: the first row of each, and its name
+    files: tuple[tuple[int, str], ...] = ()  # several files: first row and name of each
 
     def at(self, row: int) -> str:
         """Return the name of row `row`, counted from 0, for error messages."""
@@ -37,7 +37,7 @@ class Source:
         return f"{self.word} {number}" + (f" of {name}" if name else "")
 
     def each_twice(self, rows: int) -> "Source":
-        """Return the source of as many rows, each of which became two."""
+        """Return the source after each of its `rows` rows became two."""
         numbers = self.numbers
         if numbers is None:
             firsts = np.array([first for first, _ in self.files] or [0])
@@ -55,7 +55,7 @@ class Source:
         return InvalidData(f"{self.name or 'the data'} {rule}")
 
     def check(self, bad: AnyArray, rule: str) -> None:
-        """Raise for the first row where `bad` holds."""
+        """Raise for the first row where `bad` is True."""
         if bad.any():
             raise self.refuse(int(np.argmax(bad)), rule)
 
@@ -119,7 +119,7 @@ def _plain(label: object, row: int, name: str, source: Source) -> Key:
         missing = label is None or str(label) in ("nan", "<NA>", "NaT")
         rule = "is missing" if missing else "is neither an integer nor text"
         raise source.refuse(row, f"{name} {rule}; fill the cell or drop the row")
-    # A subclass such as numpy's str would work, but one type per label keeps equality plain.
+    # A subclass such as numpy's str would work, but one type per label keeps equality simple.
     return next(kind(label) for kind in (int, str, bytes) if isinstance(label, kind))  # type: ignore[arg-type]
 
 

@@ -53,11 +53,11 @@ def read_records(
         if file != STDIN and kind_of(file) is None:
             raise InvalidData(f"{file.name} is not one of {READABLE}; convert it first")
         with opened(file) as source:
-            # Rows of CSV and JSON lines may follow each other.
+            # Only CSV and JSON lines may be mixed.
             kinds.add(source.kind if source.kind in ("parquet", "sets") else "text")
             if len(kinds) > 1:
                 raise InvalidData(
-                    f"{source.name} is of another kind than the files before it; convert it, "
+                    f"{source.name} is not of the same kind as the files before it; convert it, "
                     "because clients cannot be matched between kinds"
                 )
             if rows is None:

@@ -115,9 +115,9 @@ def records_of(data: Any, *, strict: bool = True, columns: Columns | None = None
         loose = replace(data.source, strict=False)  # lenient records cannot become strict again
         return data if strict else replace(data, source=loose)
     paths = isinstance(data, list | tuple) and all(isinstance(one, Path) for one in data)
-    if isinstance(data, str | Path) or (paths and data):  # text in a list is keys
+    if isinstance(data, str | Path) or (paths and data):  # text in a list is a key
         if isinstance(data, str) and not Path(data).exists():
-            # It may be somebody's key and not a path, so it is not shown.
+            # The text may be somebody's key rather than a path, so it is not shown.
             raise InvalidData(f"cannot read a str that is not the path of a file; pass {SHAPES}")
         return read_records(data, columns, strict=strict)
     package = type(data).__module__.partition(".")[0]

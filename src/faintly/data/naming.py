@@ -27,14 +27,14 @@ OBVIOUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """What a caller says about columns and repeated rows; None leaves it to the names.
+    """Which columns to read, and what to do with repeated rows; None: decide by the names.
 
     Attributes:
         client: column of the clients.
         key: column of the keys.
         value: column of the values; none where every row counts as 1.
-        duplicates: what becomes of rows that repeat an item of their client: refuse them, count
-            the first of them once, or sum their values up, clipped to [-1, 1].
+        duplicates: what to do with rows that repeat an item of their client: refuse them, count
+            the first of them once, or sum their values, clipped to [-1, 1].
     """
 
     client: str | None = None
@@ -55,11 +55,11 @@ class Columns:
         return any(name is not None for name in (self.client, self.key, self.value))
 
     def find(self, names: Sequence[str], where: str, *, public: bool = False) -> "Found":
-        """Return which columns are meant, or raise with what is wrong.
+        """Return which columns to read, or raise with what is wrong.
 
         Args:
-            names: the columns that there are.
-            where: what errors call the place of the names.
+            names: the columns of the table.
+            where: the table or line, as errors name it.
             public: show the names in errors. In a text file without a header they are somebody's
                 data.
         """
@@ -104,8 +104,8 @@ class Found(NamedTuple):
         return [name for name in self if name is not None]
 
 
-def _alike(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    known = {_plain(one) for one in wanted}
+def _alike(names: Sequence[str], spellings: Sequence[str]) -> list[str]:
+    known = {_plain(one) for one in spellings}
     return [name for name in names if _plain(name) in known]
 
 

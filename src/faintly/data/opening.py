@@ -27,7 +27,7 @@ KINDS = {
     ".fimi": "sets",
 }
 READABLE = ", ".join(KINDS)
-BUFFER = 2**20  # bytes that are read from a file together
+BUFFER = 2**20  # bytes read from a file at a time
 
 # Called while rows are read, with the file, its rows so far, and the share read, if known.
 OnRead = Callable[[str, int, float | None], None]
@@ -44,16 +44,16 @@ class Opened:
 
     @property
     def name(self) -> str:
-        """Return what errors call it."""
+        """Return the name that errors show."""
         return name_of(self.path)
 
     @property
     def text(self) -> io.TextIOWrapper:
-        """Return the stream as text, without the mark that some programs put in front."""
+        """Return the stream as text, without the byte-order mark that some programs write."""
         return io.TextIOWrapper(self.stream, encoding="utf-8-sig", newline="")
 
     def whole(self) -> BinaryIO:
-        """Return the bytes in a form that can be read in any order."""
+        """Return the bytes as a stream that can seek."""
         plain = isinstance(getattr(self.stream, "raw", None), io.FileIO)
         return self.stream if plain else io.BytesIO(self.stream.read())
 
@@ -76,7 +76,7 @@ class _Counted(io.RawIOBase):
 
 
 def name_of(path: Path) -> str:
-    """Return what errors call an input."""
+    """Return the name of an input that errors show."""
     return "standard input" if path == STDIN else path.name
 
 
@@ -112,7 +112,7 @@ def _streamed(path: Path, file: BinaryIO, size: int | None) -> Opened:
     packed = head.startswith(b"\x1f\x8b")
     if kind == "parquet" and not packed:
         file.seek(0)
-        return Opened(path, kind, file, share)  # its reader seeks by itself
+        return Opened(path, kind, file, share)  # the Parquet reader seeks
     plain = io.BufferedReader(counted, BUFFER)
     stream = io.BufferedReader(gzip.GzipFile(fileobj=plain), BUFFER) if packed else plain
     return Opened(path, kind or _guess(stream.peek(4)), stream, share)

@@ -1,4 +1,4 @@
-"""Rows of (client, item, value), and the way from them to vectors.
+"""Rows of (client, item, value), and their conversion to vectors.
 
 true mean of x = Σ over clients of v[x] / clients, absent items counting as 0.
 """
@@ -19,7 +19,7 @@ from faintly.data.naming import DUPLICATES
 OUTSIDE = {
     "nonnegative": "value is negative, and the plan takes values in [0, 1]; correct it, or plan "
     "for signed values",
-    "set": "value is not 1, and the plan takes sets; leave the values out, or plan for other ones",
+    "set": "value is not 1, and the plan takes sets; leave values out, or plan for other values",
 }
 REPEATED = (
     "this client already holds this item; count such rows once or sum them up (duplicates, or "
@@ -40,7 +40,7 @@ class Records:
         values: value of each row, in [-1, 1] where the source is strict.
         count: number of clients, those without a row included.
         source: where the rows came from, for errors.
-        duplicates: what becomes of rows that repeat an item of their client.
+        duplicates: what to do with rows that repeat an item of their client.
     """
 
     clients: IntArray
@@ -71,7 +71,7 @@ class Records:
             raise source.refuse_all(
                 "holds no rows; list every client, including those without items"
             )
-        # One number in memory, whatever the rows.
+        # A view of one number takes no memory per row.
         weights = np.broadcast_to(1.0, len(clients)) if values is None else values
         if not len(clients) == len(codes) == len(weights):
             rows = min(len(clients), len(codes), len(weights))
@@ -106,7 +106,7 @@ def to_vectors(records: Records, plan: Plan) -> VectorBatch:
 
 
 def projected(records: Records, plan: Plan, domain: str = "signed") -> tuple[VectorBatch, Tally]:
-    """Return one vector per client as a device would make it, and what they lost together."""
+    """Return one vector per client as a device would make it, and one tally for all."""
     keys = as_indices(records.keys, plan.universe)
     ids, known = plan.universe.known(keys, plan.salt)
     rows: slice | IntArray = slice(None)
@@ -136,7 +136,7 @@ def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> Vecto
     keys = as_indices(records.keys, universe)
     key_ids, known = universe.known(keys, salt)
     if not known.all():
-        # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
+        # Several rows may hold a key: name the first row that holds a refused one.
         row = int(np.argmin(known[records.codes]))
         text = isinstance(keys[records.codes[row]], str | bytes)
         raise records.source.refuse(row, _key_rule(universe, text))
@@ -205,12 +205,12 @@ def cut(
 
 def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
     """Return the exact mean of each id over all clients of the batch, for judging estimates."""
-    wanted, back = np.unique(np.asarray(ids, dtype=np.uint64), return_inverse=True)
-    if not len(wanted) or not len(vectors):
+    distinct, back = np.unique(np.asarray(ids, dtype=np.uint64), return_inverse=True)
+    if not len(distinct) or not len(vectors):
         return np.zeros(len(back))
-    place = np.minimum(np.searchsorted(wanted, vectors.indices), len(wanted) - 1)
-    asked = wanted[place] == vectors.indices
-    sums = np.bincount(place[asked], weights=vectors.values[asked], minlength=len(wanted))
+    place = np.minimum(np.searchsorted(distinct, vectors.indices), len(distinct) - 1)
+    found = distinct[place] == vectors.indices
+    sums = np.bincount(place[found], weights=vectors.values[found], minlength=len(distinct))
     return np.asarray(sums[back] / len(vectors), dtype=np.float64)
 
 

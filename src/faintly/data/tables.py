@@ -16,7 +16,7 @@ from faintly.data.opening import OnRead, Opened
 from faintly.data.records import Records
 from faintly.errors import InvalidData, MissingDependency
 
-BATCH = 2**20  # rows of a Parquet file that are read together: 50 MB, with long keys
+BATCH = 2**20  # rows of a Parquet file read at a time: 50 MB, with long keys
 MISSING = "{} is missing; fill the cell or drop the row"
 
 
@@ -67,7 +67,7 @@ def records_from_arrow(table: Any, columns: Columns, source: Source) -> Records:
 class ArrowRows:
     """Collects rows from batches of Arrow columns, without a Python object for each.
 
-    Batches may come from several files. A row's label is kept once, in Arrow's own form.
+    Batches may come from several files. Each distinct label is kept once, in Arrow's format.
     """
 
     def __init__(self, columns: Columns, strict: bool, on_read: OnRead = lambda *_: None) -> None:
@@ -125,7 +125,7 @@ class ArrowRows:
 
     def done(self) -> Records:
         """Return the rows as checked records."""
-        # Sets stay one number in memory, whatever the rows.
+        # Sets stay a view of one number.
         ones = all(part.strides == (0,) for part in self._values)
         return Records.checked(
             _concatenated(self._clients, np.int64),
@@ -198,7 +198,7 @@ def _concatenated(parts: list[AnyArray], kind: Any) -> Any:
 
 
 def _label_type(kind: Any) -> Any | None:
-    """Return the type to number labels of type `kind` in; None where it cannot be one."""
+    """Return the type that labels of type `kind` are cast to, or None if it has no labels."""
     import pyarrow as pa
 
     if pa.types.is_integer(kind):

@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON lines and sets, read row by row with the line of each row kept for errors.
+"""CSV, TSV, JSON lines and sets, read row by row; errors name the line of a row.
 
 CSV    a header that names the columns; commas, tabs or semicolons between cells
 JSONL  {"client": 7, "item": "a", "value": 0.5}             one row per line, or
@@ -165,7 +165,7 @@ def _fill_from_sets(file: Opened, rows: TextRows) -> None:
                 "holds something that is not an item number; write one set per line, non-negative "
                 "integers with blanks between them",
             )
-        client = rows.client_numbers[rows.files[-1][1], line]  # also where it holds nothing
+        client = rows.client_numbers[rows.files[-1][1], line]  # an empty line is a client, too
         for part in parts:
             rows.add(client, int(part), 1.0, line)
         if line % PROGRESS_LINES == 0:
@@ -227,7 +227,7 @@ class _Form:
         for name in self.fields:
             if fields.get(name) is None:
                 raise rows.refuse(
-                    line, f"{name} is missing; fill it in: every line needs the first one's fields"
+                    line, f"{name} is missing; fill it in: every line needs the fields of the first"
                 )
         if set(fields) & self.watched != self.fields:
             raise rows.refuse(

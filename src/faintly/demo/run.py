@@ -20,7 +20,7 @@ from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
 SAMPLE = "npm_deps_sample.parquet"
-SPARSITY = 16  # names that the sample keeps of a package at most
+SPARSITY = 16  # most names per package in the sample
 SHOWN = 20
 
 
@@ -29,10 +29,10 @@ class DemoResult:
     """What the demo found, beside the truth that a real collector would never see."""
 
     plan: Plan
-    signed: Plan  # for values of either sign: it does not know that people hold sets
+    signed: Plan  # for values of either sign, as if it were not known that people hold sets
     top: TopList
     truth: FloatArray  # true mean of each row of the top list
-    measures: dict[str, Any]  # what `faintly demo --json` calls them
+    measures: dict[str, Any]  # by their names in `faintly demo --json`
 
 
 def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> DemoResult:
@@ -75,7 +75,7 @@ def _compare(reader: Reader, names: list[str], truth: FloatArray, signed: Plan) 
         "top20_recall": len(best.intersection(listed)) / len(best),
         "coverage95": float(((every.low <= truth) & (truth <= every.high)).mean()),
         "coverage95_posterior": float(((made.low <= truth) & (truth <= made.high)).mean()),
-        # Roots of the mean squared error over all keys; the last is of the answer 0 to everything.
+        # Roots of the mean squared error over all keys; the last is for the answer 0 to everything.
         "error": _root(every.mean - truth),
         "error_posterior": _root(every.answers()[0] - truth),
         "error_zero": _root(truth),

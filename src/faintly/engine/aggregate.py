@@ -1,7 +1,7 @@
-"""Ingestion: batches of reports become one sketch, and memory does not grow.
+"""Ingestion: batches of reports become one sketch, in bounded memory.
 
 In table mode a report is added to the tables and forgotten. In direct mode reports are kept;
-with a folder to spool to, at most some million of them are in memory.
+with a folder to spool to, at most a few million of them are in memory.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class Aggregator:
         base = self.mechanism.tables.empty_sketch()
         self._reports, self._tables = base.reports, base.tables
         self._squares = self._mass = 0
-        self._bound = 0  # what no entry of the tables exceeds, nor of their transform
+        self._bound = 0  # on the entries of the tables and of their transform
         self._recent: list[ReportBatch] = []
         self._runs: list[columns.Columns] = []
         self._reader: Reader | None = None
@@ -94,7 +94,7 @@ class Aggregator:
         typed = seeds.dtype == np.uint64 and fields.dtype == np.uint32
         if not typed or fields.shape != (len(batch), len(limits)):
             raise TypeError("a batch has uint64 seeds and a uint32 row of fields for each")
-        # Most layouts have one limit, and one look at everything is several times as fast.
+        # Most layouts have one limit, and a single maximum is several times as fast.
         most = fields.max() if len(set(limits)) == 1 else _largest(fields)
         if np.any(most >= np.array(limits, dtype=np.uint64)):
             raise ReportRejected(Reject.OUT_OF_RANGE, "a field of a report is not below its limit")
@@ -152,8 +152,8 @@ class Aggregator:
     def reader(self, level: float = 0.95) -> Reader:
         """Return a reader of everything counted so far.
 
-        Its transform is made once and serves until more is added. It keeps no second copy of
-        the tables, so `reader.sketch` has counts but no tables.
+        Its transform is made once, and used until more is added. It keeps no second copy of the
+        tables, so `reader.sketch` has counts but no tables.
         """
         if self._reader is None:
             if self._tables is None:

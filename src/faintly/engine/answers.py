@@ -25,23 +25,23 @@ from faintly.mechanisms import Mechanism, mechanism_of
 
 CONTROLS = ("family", "fdr")
 ONE_MAP = 0.3  # standard errors that one map may add to a score: the plan's own bound on ghosts
-TOLD = 0.5  # standard errors: 95 % intervals then cover 92 %
-NEGLIGIBLE = 0.01  # of the variance: it moves an interval by half a percent
-CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
+NOTED = 0.5  # standard errors from which an error is noted: 95 % intervals then cover 92 %
+NEGLIGIBLE = 0.01  # of the variance: this moves an interval by half a percent
+CHANCE = 4.0  # standard deviations by which the energy of noise seldom exceeds its mean
 ENTRIES = 2**20  # of tables, squared at a time
-MOST_OWN = 2**20  # keys that are read for that, and kept: 16 MiB
+MOST_OWN = 2**20  # keys whose own energy is measured, and whose sums are kept: 16 MiB
 AGREED = 6.0  # standard deviations by which one map of a key seldom exceeds the others
 MOST_LISTED = 2**24  # keys that are read for a prior, with about half a gigabyte
 NULL = np.zeros(1)  # the mean of a key that nobody holds
 READ_ENTRIES = 2**23  # of maps and keys, read at a time in direct mode: 64 MiB
 REPORTS = 2**20  # read at a time in direct mode
-WATCHED = 2**14  # the same where a check may stop the reading,
-READINGS = 2**26  # and reports times keys between checks: about a second
+WATCHED = 2**14  # the same where a check may stop the reading
+READINGS = 2**26  # reports times keys between two such checks: about a second
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TopList:
-    """The largest means, and which of them stand out of the noise."""
+    """The largest means, and which of them stand out from the noise."""
 
     estimates: Estimates
     significant: np.ndarray
@@ -109,7 +109,7 @@ class Reader:
         self._given = transformed
         self._check: Callable[[], None] | None = None
         self._progress: Callable[[float], None] = _ignore
-        self._priors: dict[str, Prior] = {}  # of every level alike
+        self._priors: dict[str, Prior] = {}  # shared by all levels
 
     def __repr__(self) -> str:
         return f"Reader({self.sketch!r})"
@@ -234,7 +234,7 @@ class Reader:
     def _estimates(
         self, ids: IdArray, keys: Sequence[Key] | np.ndarray
     ) -> tuple[Estimates, AnyArray]:
-        """Return the estimates, and which of them their maps agree about."""
+        """Return the estimates, and for which keys the maps agree."""
         count = self.sketch.count
         if count == 0:
             raise InvalidInput("the sketch has no reports yet; aggregate some first")
@@ -260,8 +260,8 @@ class Reader:
     def _agreed(self, totals: IntArray, largest: IntArray, found: Estimates) -> AnyArray:
         """Return for which keys no map differs much from the others.
 
-        Each map has a sample of the clients, so its part varies also by how many of them hold the
-        key: by the mean square of their values, which the mean stands for.
+        Each map has a sample of the clients, so its part also varies with how many of them hold the
+        key: by the mean square of their values, for which |mean| stands in.
         """
         if self._maps == 1 or not self.mechanism.forecast.largest_ghost():
             return np.ones(len(totals), dtype=bool)
@@ -274,7 +274,7 @@ class Reader:
         """Return the estimates of keys, each with its posterior under a prior fitted to many keys.
 
         Their `posterior` names the population that its prior was fitted to: all keys of the
-        universe or, where that is open, those asked, which must be many. It errs less over that
+        universe or, where that is open, the given keys, which must be many. It errs less over that
         population, and more at keys that are chosen for being truly large.
 
         `above` adds the chance that a mean is larger than this.
@@ -290,7 +290,7 @@ class Reader:
     def posterior_ids(
         self, ids: IdArray, keys: Sequence[Key] | np.ndarray, above: float | None = None
     ) -> Estimates:
-        """Return the same for ids that `Plan.ids` made of the keys."""
+        """Return `posterior` for ids that `Plan.ids` made of the keys."""
         found, agreed = self._estimates(ids, keys)
         prior = self._prior(Noisy.of(found), agreed, ids)
         return self._with_posterior(found, agreed, prior, above)
@@ -298,7 +298,7 @@ class Reader:
     def _with_posterior(
         self, found: Estimates, agreed: AnyArray, prior: Prior, above: float | None
     ) -> Estimates:
-        """Return the estimates with what a prior makes of them, but where maps disagree."""
+        """Return the estimates with posteriors under a prior, except where maps disagree."""
         if above is not None and not -1 <= above <= 1:
             raise InvalidInput(f"means lie between -1 and 1; none is above {above:g}")
         made = prior.posterior(Noisy.of(found), self.level, above)
@@ -322,8 +322,8 @@ class Reader:
                 "a posterior needs a population, and a handful of chosen keys is not one; ask "
                 f"about at least {CHOSEN} different keys of such a universe together"
             )
-        asked = first[agreed[first]]
-        return self._fitted(Crowd.of(noisy.take(asked)), f"the {len(first):,} keys asked")
+        sound = first[agreed[first]]
+        return self._fitted(Crowd.of(noisy.take(sound)), f"the {len(first):,} keys asked")
 
     def _fitted(self, crowd: Crowd, population: str) -> Prior:
         one_sided = self.mechanism.domain != "signed"
@@ -335,7 +335,7 @@ class Reader:
             return self.mechanism.tables.variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
-        # Without keys there is no piece: a query for the noise floor alone names none.
+        # A query for the noise floor alone has no keys, and so no pieces.
         return found[0] if len(found) == 1 else np.concatenate([means[:0], *found])
 
     def _scores(self, totals: IntArray, largest: IntArray, null: float) -> FloatArray:
@@ -343,8 +343,8 @@ class Reader:
 
         Where a key has several maps, the largest part of one counts for `ONE_MAP` standard
         errors at most. In one map another key may collide with it: one that shares its code in an
-        open universe, or several held ones whose codes add up to its own. However much they are
-        held, that map then adds no more than the noise hides.
+        open universe, or several held ones whose codes add up to its own. However many clients
+        hold these, that map then adds no more than the noise hides.
         """
         count, scale = self.sketch.count, self.mechanism.scale
         if self._maps > 1:
@@ -357,19 +357,19 @@ class Reader:
         return law.scores(totals, count) * (law.deviation * scale / math.sqrt(null))
 
     def _notes(self, stderr: float) -> tuple[str, ...]:
-        """Return notes about whatever may move an answer by more than `TOLD` standard errors."""
+        """Return notes about errors that may exceed `NOTED` standard errors."""
         plan, found = self.sketch.plan, []
         ghost = self.mechanism.forecast.largest_ghost() * math.sqrt(
             self.sketch.count / plan.clients
         )
-        if ghost > TOLD:
+        if ghost > NOTED:
             found.append(
-                f"where people are all alike, a key that nobody holds may be off by up to "
+                f"if everybody holds the same keys, one that nobody holds may be off by up to "
                 f"{ghost:.1f} standard errors; the plan expected {plan.clients:,} reports"
             )
         bias = self.mechanism.forecast.relative_bias()
-        if bias > TOLD * stderr:
-            found.append(f"means may be too small by up to {bias:.2g} of themselves")
+        if bias > NOTED * stderr:
+            found.append(f"means may be too small by up to {bias:.2g} of their size")
         return tuple(found)
 
     def energy(self) -> tuple[float, int]:
@@ -391,9 +391,8 @@ class Reader:
         """Return the n·Var that public maps add to every key, as the tables themselves show it.
 
         The mean of a squared reading over all codes holds the noise, all ghosts, and what people
-        hold. The last is the keys' own and is taken out, in proportion to the codes that keys have;
-        in an open universe keys share codes, so that it stays. It counts where it is more than
-        chance makes of noise.
+        hold. The last is measured at the keys' own codes and subtracted, except in an open
+        universe, where keys share codes. The rest counts only if it exceeds what noise may reach.
         """
         if self.sketch.plan.decode == "direct":
             return 0.0
@@ -404,7 +403,7 @@ class Reader:
             own = size
             totals = self.totals(np.arange(size, dtype=np.uint64)).astype(np.float64)
             squares -= float(totals @ totals) / entries
-        if own >= entries:  # one map that is full: ghosts and keys cannot be told apart
+        if own >= entries:  # one map that is full: ghosts and keys cannot be distinguished
             return 0.0
         free = 1 - own / entries
         shown = squares / free * self.mechanism.scale**2 / self.sketch.count - self._null_variance
@@ -424,7 +423,7 @@ class Reader:
         """Return the `count` largest means among all keys, or among the candidates.
 
         Args:
-            count: rows wanted.
+            count: number of rows.
             candidates: keys to choose from; needed for an open universe.
             control: family bounds the chance of any false row by `false_rate`, fdr the
                 expected share of false rows (Benjamini and Hochberg).

@@ -16,7 +16,7 @@ from faintly.core.sketch import sorted_columns
 from faintly.errors import InvalidInput
 
 Columns = tuple[IdArray, WordArray]  # seeds and fields of reports, in sorted order
-MERGED = 2**23  # bytes of all runs together that a merge looks at a time
+MERGED = 2**23  # bytes of all runs together that a merge reads at a time
 
 
 def record_bytes(width: int) -> int:
@@ -33,7 +33,7 @@ def join(parts: Sequence[Columns], width: int) -> Columns:
 
 
 def spill(sorted_parts: Iterable[Columns], width: int, folder: Path) -> Columns:
-    """Return columns that lie in the folder, of parts that follow each other in order."""
+    """Return columns on disk in the folder, from parts in ascending order."""
     try:
         with (
             tempfile.TemporaryFile(dir=folder) as seed_file,

@@ -85,7 +85,7 @@ class Lattice:
         codes = _codes(kinds, low.astype(np.int64))
         nodes = np.unique(np.concatenate([codes, codes + 1]))
         self._low = np.searchsorted(nodes, codes)
-        # Any estimate of a node shows its place; a node that has none follows its neighbour.
+        # Any estimate of a node gives its place; a node without estimates follows its neighbour.
         first = np.full(len(nodes), -1)
         first[self._low] = np.arange(len(codes))
         upper = first < 0
@@ -96,7 +96,7 @@ class Lattice:
         self._share = (noisy.mean - below) / (beyond - below)
 
     def read(self, values: FloatArray) -> FloatArray:
-        """Return the values of the nodes at every estimate, in between by a straight line."""
+        """Return the values of the nodes, interpolated linearly at every estimate."""
         low = values[self._low]
         return np.asarray(low + self._share * (values[self._low + 1] - low))
 
@@ -111,8 +111,8 @@ def _codes(kinds: IntArray, places: IntArray) -> IntArray:
     """Return one number for each kind and place; the next place has the next number."""
     if not len(kinds):
         return kinds
-    room = int(places.max() - places.min()) + 2
-    return (kinds - kinds.min()) * room + places - places.min()
+    span = int(places.max() - places.min()) + 2
+    return (kinds - kinds.min()) * span + places - places.min()
 
 
 def _stretched(scores: FloatArray) -> FloatArray:

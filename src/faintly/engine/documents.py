@@ -33,7 +33,7 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with None for numbers that JSON lacks: a posterior where maps disagree."""
+    """Return a value with None for numbers that JSON lacks, as a posterior where maps disagree."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -44,7 +44,7 @@ def _finite(value: Any) -> Any:
 
 
 def encode_json(document: Mapping[str, Any]) -> bytes:
-    """Return JSON in plain ASCII, with null for numbers that it lacks; any text is safe in it."""
+    """Return JSON in plain ASCII, with null for numbers that JSON lacks."""
     try:
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
     except ValueError:
@@ -87,7 +87,7 @@ def _table(document: Mapping[str, Any], found: Estimates | TopList) -> Any:
 
 
 def _about_posterior(estimates: Estimates) -> dict[str, Any]:
-    """Return what an answer says of all posteriors together: nothing without them."""
+    """Return the field about all posteriors together; nothing without posteriors."""
     found = estimates.posterior
     if found is None:
         return {}
@@ -102,7 +102,7 @@ def _about_posterior(estimates: Estimates) -> dict[str, Any]:
 
 
 def top_document(found: TopList) -> dict[str, Any]:
-    """Return a top list as JSON: its estimates, and for each whether it stands out."""
+    """Return a top list as JSON: its estimates, each with its verdict."""
     document = estimate_document(found.estimates)
     for row, significant, verdict in zip(
         document["estimates"], found.significant, found.verdicts, strict=True

@@ -19,12 +19,12 @@ HEAD_BYTES = 64  # that identify a file: a magic number, or the space before a p
 INSTEAD = {
     ("sketch", "reports"): "these are reports; aggregate them first: faintly aggregate",
     ("sketch", "plan"): "this is a plan; a sketch is what faintly aggregate makes of reports",
-    ("reports", "sketch"): "this is a sketch already; ask it, or add sketches up: faintly merge",
+    ("reports", "sketch"): "this is a sketch already; query it, or merge sketches: faintly merge",
     ("reports", "plan"): "this is a plan; reports are what faintly encode makes of data",
     ("plan", "reports"): "these are reports; give the plan that they were made for",
     ("plan", "sketch"): "this is a sketch; give the plan that it was made for",
 }
-CHECKED = 2**20  # reports of a direct sketch that are looked at together
+CHECKED = 2**20  # reports of a direct sketch that are checked together
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"cannot write {path}: it is not an ordinary file")
-    # Several processes may write the same file: each has a name of its own until it is whole.
+    # Several processes may write the same file: each uses a name of its own until it is done.
     part = path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}")
     kept = None if private or not path.exists() else path.stat().st_mode & 0o777
     shared = not private and kept is None
@@ -55,7 +55,7 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Name the file in whatever is wrong with it."""
+    """Name the file in errors about it."""
     try:
         yield
     except OSError as error:
@@ -74,7 +74,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def kind_of(path: Path) -> str:
-    """Return what a file says that it is: plan, reports, sketch, or other."""
+    """Return what a file claims to be: plan, reports, sketch, or other."""
     with _reading(path), path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith(report_v1.MAGIC):
@@ -85,7 +85,7 @@ def kind_of(path: Path) -> str:
 
 
 def expect(path: Path, wanted: str) -> None:
-    """Raise if a file is surely of another kind, with what to do instead."""
+    """Raise if a file is clearly of another kind, with what to do instead."""
     if not path.is_file():
         return  # a pipe can be read only once; its reader reports what is wrong with it
     found = kind_of(path)

@@ -9,7 +9,7 @@ interval   all m with (V - mF)² ≤ z²·(σ_V² - 2mγ + m²σ_F²), by Fielle
 
 Where F itself could be noise, nothing is known about m: it is NaN, in the interval [-1, 1].
 γ is n⁻¹ times V times the mechanism's `pair_covariance`, since held·value = value; where a
-mechanism does not know it, the worst that two correlated estimates can do takes its place.
+mechanism does not know that, the worst correlation is assumed.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ class ConditionalMeans:
         a = np.where(known, held.mean**2 - (z * held.stderr) ** 2, 1.0)
         b = held.mean * total.mean - z**2 * self.covariance
         c = total.mean**2 - (z * total.stderr) ** 2
-        # The set holds V/F, so the root exists but for rounding.
+        # V/F is always in the set, so only rounding can make the square negative.
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
         low = np.where(known, (b - root) / a, -1.0)
         high = np.where(known, (b + root) / a, 1.0)

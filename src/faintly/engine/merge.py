@@ -1,8 +1,8 @@
-"""Sketches to one, in threads and in little memory.
+"""Merging sketches into one, in threads and in little memory.
 
-Of many, some tens are mapped at a time and added to what came before them. Tables are added
-range by range, so that a sum is written once and stays in the cache; each thread has ranges of
-its own, and no more than one sum is in memory. The order of addition does not change the integers.
+A few dozen are mapped at a time and added to the sum of those before. Tables are added range by
+range, so that a sum is written once and stays in the cache; each thread has ranges of its own, and
+only one sum is in memory. The order of addition does not change the integers.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,9 +33,8 @@ def merge_all(
     """Return the sketch of all reports together: the same bytes for every order and thread count.
 
     Args:
-        sources: sketches of one plan, or the files that hold them; some tens are opened at
-            a time.
-        threads: how many to use; as many as kernels use unless given.
+        sources: sketches of one plan, or their files, of which a few dozen are open at a time.
+        threads: how many to use; by default as many as kernels use.
         spool: a folder for the columns of direct mode, where they are too many for memory.
     """
     remaining, merged = iter(sources), None
@@ -84,7 +83,7 @@ def _merged_counts(sketches: list[Sketch]) -> Sketch:
                 f"{other.plan.digest.hex()})",
             )
     if sum(int(each) for sketch in sketches for each in sketch.reports) >= MOST_REPORTS:
-        raise InvalidInput("together the sketches have 2^62 reports or more; keep them apart")
+        raise InvalidInput("together the sketches have 2^62 reports or more; keep them separate")
     return replace(
         first,
         reports=np.sum([sketch.reports for sketch in sketches], axis=0),
@@ -94,7 +93,7 @@ def _merged_counts(sketches: list[Sketch]) -> Sketch:
 
 
 def _sum(tables: list[TableArray], wanted: type, reuse: bool, run: Run) -> TableArray:
-    """Return the sum of all tables, in place of the first if it may be and is wide enough."""
+    """Return the sum of all tables; in place of the first if `reuse` and if its type fits."""
     if len(tables) == 1:
         return tables[0].astype(wanted)
     out = tables[0] if reuse and tables[0].dtype == wanted else np.empty(tables[0].shape, wanted)

@@ -30,17 +30,17 @@ from faintly.errors import InvalidInput
 
 FEWEST = 50  # keys of a population; with fewer, intervals of 95 % would cover less than 92 %
 FEW = 150  # keys below which the prior is one normal law and a point: cells then cover too little
-CHOSEN = 500  # keys asked of an open universe from which they are a population of their own
+CHOSEN = 500  # fewest keys of an open universe that are a population of their own
 STEP = 0.2  # standard errors: width of cells near 0, which no data could distinguish
 GROWTH = 0.1  # of a mean: width of the cells further out
 NARROW = 0.05  # share of the standard errors that may be smaller than the one cells are made for
 SHARED = 0.25  # of a cell's weight, with each of its neighbours at every step
 DOUBT = 5.0  # chance alone makes a fit e^5 times as likely in less than one of a hundred crowds
 MOST_STEPS = 1500  # of EM
-CHECKED = 50  # steps between looks at the likelihood
-SETTLED = 0.002  # its change in that time, as a logarithm
+CHECKED = 50  # steps between checks of the likelihood
+SETTLED = 0.002  # largest change of its logarithm in that time at which EM stops
 OUTSIDE = 8.0  # standard errors beyond the last edge; further out is the same
-TINY = 1e-200  # its square is no number, its inverse is
+TINY = 1e-200  # instead of 0 in denominators and logarithms
 SLIGHT = 1e-12
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
@@ -54,12 +54,12 @@ class Prior:
     pointed: FloatArray  # weights: of the point at 0, then of the cells
     flat: FloatArray  # the same, without the point
     believed: float  # the chance that there is anything but noise
-    population: str  # whose means these are, in words
+    population: str  # a description of the keys
     keys: int
     notes: tuple[str, ...] = ()
 
     def posterior(self, noisy: Noisy, level: float, above: float | None = None) -> Posterior:
-        """Return what the prior makes of estimates; an answer does not depend on the others."""
+        """Return the posteriors of estimates; each depends on its own estimate alone."""
         lattice = Lattice(noisy)
         at_nodes = _AtNodes(self, lattice.nodes)
         tail = (1 - level) / 2
@@ -76,7 +76,7 @@ class Prior:
             keys=self.keys,
             notes=self.notes,
             threshold=above,
-            above=more[0].clip(0.0, 1.0) if more else None,  # but for rounding
+            above=more[0].clip(0.0, 1.0) if more else None,  # rounding may lead outside
         )
 
 
@@ -105,7 +105,7 @@ def fit(crowd: Crowd, population: str, *, nonnegative: bool = False) -> Prior:
 
 
 def _notes(keys: int, believed: float) -> tuple[str, ...]:
-    """Return what to know about a prior, in sentences."""
+    """Return notes about a prior, for people."""
     found = []
     if keys < FEW:
         found.append(f"{keys} keys are few: their prior is one normal law, and a point at 0")
@@ -134,11 +134,11 @@ class _AtNodes:
         self.stddev = np.sqrt((cells * (square + away)).sum(axis=1) + point * self.mean**2)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of μ within each cell, where r has a normal law cut short."""
+        """Return mean and variance of μ within each cell, where r has a truncated normal law."""
         edges, roots = self._prior.edges, self._roots
         density = np.exp(-(roots**2) / 2) / math.sqrt(2 * math.pi)
         mass = np.maximum(_masses(roots), TINY)
-        # Where a cell lies far in a tail, differences of tiny numbers say nothing.
+        # Where a cell lies far in a tail, differences of tiny numbers are mere rounding.
         first = (-np.diff(density, axis=1) / mass).clip(roots[:, :-1], roots[:, 1:])
         second = 1 - np.diff(roots * density, axis=1) / mass
         width, slope = np.diff(edges), np.diff(edges) / _widths(roots)
@@ -147,7 +147,7 @@ class _AtNodes:
         return centre, square
 
     def ends(self, tail: float) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the intervals that hold those of both fits."""
+        """Return the ends of the intervals that contain those of both fits."""
         low = [self._quantile(weights, tail) for weights in (self._pointed, self._flat)]
         high = [self._quantile(weights, 1 - tail) for weights in (self._pointed, self._flat)]
         return np.minimum(*low), np.maximum(*high)
@@ -184,7 +184,7 @@ class _AtNodes:
 def _within(
     bounds: FloatArray, roots: FloatArray, cell: IntArray, inside: FloatArray
 ) -> FloatArray:
-    """Return where in its cell each share of a normal law that is cut short is reached."""
+    """Return where in its cell each share of a truncated normal law is reached."""
     rows, normal = np.arange(len(cell)), NormalDist()
     ends = roots[rows, cell], roots[rows, cell + 1]
     low, high = (1 - _tails(end) for end in ends)
@@ -209,7 +209,7 @@ def _edges(least: float, most: float, spread: float) -> FloatArray:
 
 
 def _tails(scores: FloatArray) -> FloatArray:
-    """Return what the normal law has above each score."""
+    """Return the mass of the normal law above each score."""
     return np.asarray(_erfc(scores / math.sqrt(2)), dtype=np.float64) / 2
 
 
@@ -227,7 +227,7 @@ def _likelihoods(roots: FloatArray) -> FloatArray:
 
 
 def _widths(roots: FloatArray) -> FloatArray:
-    """Return how far roots are apart; a little where an exact law has no such mean."""
+    """Return the distances between roots; never 0, even where an exact law has no such mean."""
     return np.maximum(np.diff(roots, axis=1), SLIGHT)
 
 
@@ -259,7 +259,7 @@ def _maximise(
 
 
 def _smooth(cells: FloatArray) -> FloatArray:
-    """Return the weights after each cell shared with its neighbours."""
+    """Return the weights after each cell has shared with its neighbours."""
     shared = SHARED * cells
     below, above = (shared[:1], shared[:-1]), (shared[1:], shared[-1:])
     kept = (1 - 2 * SHARED) * cells

@@ -14,7 +14,7 @@ def arrays(described: str, *given: AnyArray) -> list[AnyArray]:
     """Return the arrays in C order, or refuse one that is not as described.
 
     A description names arrays, their types and their sizes, as in "seeds u64[n], fields u32[n,w]".
-    A size that comes twice is the same, and n+1 is one more than n.
+    A size that is named twice is the same; n+1 is one more than n.
     """
     sizes: dict[str, int] = {}
     out = []
@@ -47,7 +47,7 @@ def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArra
 
 
 def unsigned(value: int, bits: int, name: str) -> None:
-    """Refuse an integer that so many bits do not hold."""
+    """Refuse an integer that does not fit so many bits."""
     if not 0 <= value < 2**bits:
         raise TypeError(f"{name} must fit {bits} bits")
 
@@ -63,7 +63,7 @@ def ascending(offsets: AnyArray, items: int) -> None:
 def segments(
     described: str, seeds: AnyArray, offsets: AnyArray, *items: AnyArray
 ) -> list[AnyArray]:
-    """Return the columns of clients that hold items, and those of the items, as described."""
+    """Return the columns of clients, checked, and those of their items, as described."""
     columns = arrays(f"seeds u64[n], offsets i64[n+1], {described}", seeds, offsets, *items)
     ascending(columns[1], len(columns[2]))
     return columns

@@ -51,7 +51,7 @@ HOT API void faintly_bin_prf(const uint64_t *seeds, const int64_t *offsets, int6
     const int64_t items = offsets[clients];
     int64_t client = 0;
     for (int64_t start = 0; start < items; start += ITEM_BLOCK) {
-        const int64_t many = items - start < ITEM_BLOCK ? items - start : ITEM_BLOCK;
+        const int64_t many = least(items - start, ITEM_BLOCK);
         int64_t owner = client;
         for (int64_t i = 0; i < many; owner++)
             for (; i < many && start + i < offsets[owner + 1]; i++)
@@ -64,7 +64,7 @@ HOT API void faintly_bin_prf(const uint64_t *seeds, const int64_t *offsets, int6
             while (offsets[client + 1] <= start + i)
                 client++;
             const int64_t left = offsets[client + 1] - start - i;
-            const int64_t held = left < many - i ? left : many - i;
+            const int64_t held = least(left, many - i);
             add_to_bins(where + i, signs + i, amounts + start + i, held, sums + client * bins);
             i += held;
         }
@@ -89,7 +89,7 @@ API void faintly_bin_blake2s(const uint64_t *seeds, const int64_t *offsets, int6
 
 #define MAX_WIDTH 16 /* bits of a bin's number in the linear family */
 
-/* What seeds draw over the public maps: a map, a row r, and the `width` rows of A. */
+/* What each seed draws: a public map, a row r, and the `width` rows of A. */
 struct drawn {
     uint32_t map[CLIENT_BLOCK], row[CLIENT_BLOCK], matrix[MAX_WIDTH][CLIENT_BLOCK];
 };
@@ -139,12 +139,12 @@ HOT API void faintly_bin_linear(const uint64_t *seeds, const int64_t *offsets, i
     uint32_t where[ITEM_BLOCK], signs[ITEM_BLOCK];
     struct drawn drawn;
     for (int64_t first = 0; first < clients; first += CLIENT_BLOCK) {
-        const int64_t many = clients - first < CLIENT_BLOCK ? clients - first : CLIENT_BLOCK;
+        const int64_t many = least(clients - first, CLIENT_BLOCK);
         draw_rows(seeds + first, many, maps, width, low, &drawn);
         for (int64_t c = 0; c < many; c++) {
             const int64_t stop = offsets[first + c + 1];
             for (int64_t i = offsets[first + c]; i < stop; i += ITEM_BLOCK) {
-                const int64_t held = stop - i < ITEM_BLOCK ? stop - i : ITEM_BLOCK;
+                const int64_t held = least(stop - i, ITEM_BLOCK);
                 place_linear(&all, &drawn, c, width, ids + i, held, where, signs);
                 add_to_bins(where, signs, amounts + i, held, sums + ((first + c) << width));
             }
@@ -152,7 +152,7 @@ HOT API void faintly_bin_linear(const uint64_t *seeds, const int64_t *offsets, i
     }
 }
 
-#define LANE_BIT(bit) (-((LANE_NUMBERS >> (bit)) & 1)) /* all ones where a lane's number has it */
+#define LANE_BIT(bit) (-((LANE_NUMBERS >> (bit)) & 1)) /* -1 where a lane's number has the bit */
 static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 /* One step of a transform within lanes: lane i meets lane i ^ half. */
@@ -168,11 +168,11 @@ static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
 #define LANE_STEP(f, bit)                                                                    \
     ((f) = LANES_CROSSED(f, 1u << (bit)) + (((f) ^ LANE_BIT(bit)) - LANE_BIT(bit)))
 
-/* Transforms rows of 2^width words that stand one after another; 16 words are one step. */
+/* Transforms rows of 2^width words, stored one after another, 16 words at a time. */
 INLINE void transform_lanes(uint32_t *words, int64_t count, int64_t width)
 {
     for (int64_t i = 0; i < count; i += STEP) {
-        const size_t size = sizeof(uint32_t) * (size_t)(count - i < STEP ? count - i : STEP);
+        const size_t size = sizeof(uint32_t) * (size_t)least(count - i, STEP);
         lanes f = {0};
         memcpy(&f, words + i, size);
         if (width > 0) LANE_STEP(f, 0);
@@ -203,7 +203,7 @@ INLINE void index_cells(const struct drawn *drawn, int64_t i, int64_t width, uin
         for (int64_t bit = 4; bit < width; bit++)
             high ^= drawn->matrix[bit][i] & (0u - ((uint32_t)(first >> bit) & 1));
         const lanes made = low ^ high;
-        memcpy(index + first, &made, sizeof *index * (size_t)(cells < STEP ? cells : STEP));
+        memcpy(index + first, &made, sizeof *index * (size_t)least(cells, STEP));
     }
 }
 
@@ -216,13 +216,13 @@ HOT API void faintly_linear_cells(const uint64_t *seeds, const uint32_t *fields,
     uint32_t most = 0;
     struct drawn drawn;
     for (int64_t first = 0; first < reports; first += CLIENT_BLOCK) {
-        const int64_t many = reports - first < CLIENT_BLOCK ? reports - first : CLIENT_BLOCK;
-        const uint32_t *said = fields + (first << width);
+        const int64_t many = least(reports - first, CLIENT_BLOCK);
+        const uint32_t *given = fields + (first << width);
         uint32_t *own = weight + (first << width);
         draw_rows(seeds + first, many, maps, width, low, &drawn);
         for (int64_t i = 0; i < many << width; i++) {
-            most = said[i] > most ? said[i] : most;
-            own[i] = said[i] - (uint32_t)center;
+            most = given[i] > most ? given[i] : most;
+            own[i] = given[i] - (uint32_t)center;
         }
         transform_lanes(own, many << width, width);
         for (int64_t i = 0; i < many; i++) {

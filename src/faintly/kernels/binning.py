@@ -18,8 +18,8 @@ WORD = 2.0**32
 def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[NarrowArray, IntArray]:
     """Return values in [-1, 1] on the grid of 1/steps, and where one word did not decide.
 
-    A size is rounded up if its word, as the first 32 bits of a uniform number, is below its
-    fraction of a step. Where the two agree in all 32 bits and the fraction goes on, the value
+    A magnitude is rounded up if its word, as the first 32 bits of a uniform number, is below its
+    fraction of a step. Where the two agree in all 32 bits and the fraction has more, the value
     is rounded toward 0 and its position returned: more words must settle it.
     """
     values, words = arrays("values f64[n], words u32[n]", values, words)
@@ -133,8 +133,8 @@ def read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str = "p
     """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x."""
     seeds, values, ids = checked_reports(seeds, values, ids)
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
-        mine, keys = seeds[some], ids[asked]
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
+        mine, keys = seeds[some], ids[queried]
         columns = (mine, values[some], values.shape[1], len(mine))
         call(f"read_{family}", *columns, keys, len(keys), sums)
 
@@ -150,7 +150,7 @@ def read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str = "p
 
 
 def checked_reports(seeds: AnyArray, values: AnyArray, ids: AnyArray) -> list[AnyArray]:
-    """Return the columns of hashed reports and the ids to read."""
+    """Return the columns of hashed reports and the ids to read, checked."""
     columns = arrays("seeds u64[n], values i64[n,bins], ids u64[keys]", seeds, values, ids)
     if not 1 <= values.shape[1] < 2**32:
         raise TypeError("values must have at least one column, and fewer than 2^32")

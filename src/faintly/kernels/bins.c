@@ -76,7 +76,7 @@ INLINE int64_t alike(int32_t score, int32_t border, int32_t kind)
     return (score > border) - (score < border) == kind;
 }
 
-/* The place of a member among the slots of a class, or -1. */
+/* The slot of a member of a class, or -1. */
 INLINE int64_t find_slot(const int32_t *sums, int64_t bins, int64_t signs, int32_t border,
                          int32_t kind, int64_t member)
 {

@@ -1,10 +1,10 @@
 """Bins of projection choice: places of codes, the best slots, and tables of bins.
 
-A code of D bits is x0·2^s + x', where 2^e is the number of bins and s = D - e. A row a falls
-into the bin x0 ⊕ (bit i = <X^i·a, x'>), X being a shift modulo a polynomial of degree s. So
+A code of D bits is x0·2^s + x', where 2^e is the number of bins and s = D - e. A row a puts
+it into the bin x0 ⊕ (bit i = <X^i·a, x'>), X being a shift modulo a polynomial of degree s. So
 <u, bin> = <u, x0> ⊕ <u(X)·a, x'>: a table of rows and bins becomes one of characters by a short
-transform of each row and a permutation for each u, and then a transform of everything reads
-all codes at once.
+transform of each row and a permutation for each u. A transform of the whole table then reads all
+codes at once.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from faintly.primitives.hashing import LinearBins
 MOST_GROUPS = 256  # bins.c has arrays of this length
 CLIENTS = 64  # least work for a thread of its own
 SPREAD = 2**18  # table entries transformed together, so that they stay in the cache
-TOO_FEW = "a class has fewer slots than the place asked for"
+TOO_FEW = "a class has too few slots for its member"
 
 
 def place_codes(
@@ -34,10 +34,10 @@ def place_codes(
     groups: int,
     bins: LinearBins,
 ) -> WordArray:
-    """Return the place of each code (row) in each group (column) of its segment's seed.
+    """Return the place of each code (row) in each group (column), under its segment's seed.
 
     A place is a bin; where bins have signs, it is twice that, and one more where the sign is -1.
-    A flip of 1 turns the sign.
+    A flip of 1 negates the sign.
     """
     described = "codes u32[items], flips u8[items]"
     seeds, offsets, codes, flips = segments(described, seeds, offsets, codes, flips)
@@ -55,12 +55,12 @@ def place_codes(
 
 
 def rank_slots(hits: WordArray, bins: int, signed: bool, top: int) -> IntArray:
-    """Return (3, clients): the `top`-th highest score, how many slots are above it and how many at.
+    """Return (3, clients): the `top`-th highest score, how many slots are above it, how many at it.
 
     Args:
         hits: (clients, tokens) the place that each token hits, among those of all bins.
         bins: of all groups together; a signed one is two slots, of opposite scores.
-        signed: whether they are.
+        signed: whether bins have signs.
         top: 1 to `bins`.
     """
     hits = _checked_hits(hits, bins, signed, top)
@@ -69,9 +69,9 @@ def rank_slots(hits: WordArray, bins: int, signed: bool, top: int) -> IntArray:
         found = np.empty((3, clients), dtype=np.int64)
 
         def work(a: int, b: int) -> None:
-            room = (np.zeros(bins, dtype=np.int32), np.zeros(tokens + 1, dtype=np.int64))
+            scratch = (np.zeros(bins, dtype=np.int32), np.zeros(tokens + 1, dtype=np.int64))
             sizes = (b - a, tokens, bins, int(signed), top)
-            call("rank_slots", hits[a:b], *sizes, *room, *(row[a:b] for row in found))
+            call("rank_slots", hits[a:b], *sizes, *scratch, *(row[a:b] for row in found))
 
         threads.parallel(work, clients, CLIENTS)
         return found
@@ -82,21 +82,21 @@ def rank_slots(hits: WordArray, bins: int, signed: bool, top: int) -> IntArray:
     above = (levels > border[:, None]).sum(axis=1)
     tied = (levels == border[:, None]).sum(axis=1)
     if signed:
-        tied[border == 0] *= 2  # both slots of a bin without a sum score 0
+        tied[border == 0] *= 2  # where a bin has the score 0, both its slots have it
     return np.stack([border, above, tied])
 
 
 def pick_slots(
     hits: WordArray, bins: int, signed: bool, classes: IntArray, member: IntArray
 ) -> IntArray:
-    """Return the slot of each client that has the place `member` in a class, in rising order.
+    """Return for each client the slot at place `member` in a class, in ascending order.
 
     Args:
         hits: as for `rank_slots`.
         bins: as for `rank_slots`.
         signed: as for `rank_slots`.
         classes: (2, clients): a border, and 1, 0 or -1 for the slots above it, at it or below.
-        member: the place, from 0; the class must have it.
+        member: the place in the class, from 0; the class must have it.
     """
     hits = _checked_hits(hits, bins, signed, 1)
     clients, tokens = hits.shape
@@ -108,9 +108,9 @@ def pick_slots(
 
         def work(a: int, b: int) -> None:
             sizes = (b - a, tokens, bins, int(signed))
-            wanted = (classes[0, a:b], classes[1, a:b], member[a:b])
-            room = np.zeros(bins, dtype=np.int32)
-            call("pick_slots", hits[a:b], *sizes, *wanted, room, picked[a:b])
+            columns = (classes[0, a:b], classes[1, a:b], member[a:b])
+            scratch = np.zeros(bins, dtype=np.int32)
+            call("pick_slots", hits[a:b], *sizes, *columns, scratch, picked[a:b])
 
         threads.parallel(work, clients, CLIENTS)
         if (picked < 0).any():
@@ -127,7 +127,7 @@ def pick_slots(
 
 
 def _scores(hits: WordArray, bins: int, signed: bool) -> IntArray:
-    """Return (clients, bins): how many tokens hit each bin, those of sign -1 counting down."""
+    """Return (clients, bins): how many tokens hit each bin, those of sign -1 counting as -1."""
     places = bins * (1 + signed)
     flat = hits + np.arange(len(hits))[:, None] * places
     counts = np.bincount(flat.ravel(), minlength=len(hits) * places).reshape(len(hits), places)
@@ -138,8 +138,8 @@ def spread_bins(tables: TableArray, bins: LinearBins, out: TableArray | None = N
     """Return tables of characters: entry u·2^s + u(X)·a of a map is Σ_y (-1)^<u,y>·table[a, y].
 
     Where bins have signs u(X) + X^e stands for u(X); where they have none the entries of
-    u = 0 are 0. The rows of `tables` are maps, their entries a·2^e + y. The result is `out` where
-    that is given: other tables of the same shape and type.
+    u = 0 are 0. The rows of `tables` are maps, their entries a·2^e + y. They are written to `out`
+    if that is given: other tables of the same shape and type.
     """
     bits = table_bits(tables, "tables", read_only=True)
     if tables.shape[1] != bins.rows * bins.bins:

@@ -66,7 +66,7 @@ struct hasher {
     uint32_t words[8][FIELD_BLOCK]; /* the wide family makes eight at a time */
 };
 
-/* What all words of the ids' rows share. */
+/* Hashes what all words of the ids' rows share. */
 INLINE void open_rows(struct hasher *hash, const uint64_t *ids, int64_t count)
 {
     for (int64_t c = 0; hash->family == PRF && c < count; c++) {
@@ -84,7 +84,7 @@ INLINE void close_rows(struct hasher *hash, int64_t count, uint32_t closing)
                                       closing);
 }
 
-/* Word w of every id's row; in the wide family words are asked for one after another. */
+/* Word w of every id's row; in the wide family, words must be read in order. */
 INLINE uint32_t *row_words(struct hasher *hash, const uint64_t *ids, int64_t count, int64_t w)
 {
     if (hash->family == PRF)
@@ -115,8 +115,7 @@ INLINE const uint32_t *sign_words(struct hasher *hash, const uint64_t *ids, int6
     return hash->words[0];
 }
 
-/* Adds the product of one symbol and the next digit, the top one, of every id's word, which is
- * used up. */
+/* Takes the top digit off every id's word, and adds its product with one symbol. */
 INLINE void add_products(const uint32_t *products, uint32_t order, int64_t count, uint32_t *words,
                          uint32_t *sums)
 {
@@ -151,7 +150,7 @@ INLINE void inner_masks(uint32_t *masks, const uint8_t *symbols, int64_t size, i
     }
 }
 
-/* Writes the element that the id's parities make; `odd` has the bits of bit b at FIELD_BLOCK·b. */
+/* Bit b of sums[c] becomes the parity of odd[FIELD_BLOCK·b + c]. */
 INLINE void fold_parities(const uint32_t *odd, int bits, int64_t count, uint32_t *sums)
 {
     for (int b = 0; b < bits; b++)
@@ -180,7 +179,7 @@ HOT API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, i
             memcpy(scratch + j * order, lanes + own[j] * order, (size_t)order * sizeof *scratch);
         for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
             const uint64_t *some = ids + start;
-            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
+            const int64_t many = least(count - start, FIELD_BLOCK);
             memset(sums, 0, sizeof sums);
             memset(odd, 0, (size_t)bits * FIELD_BLOCK * sizeof *odd);
             open_rows(&hash, some, many);
@@ -189,7 +188,7 @@ HOT API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, i
                 for (int b = 0; b < bits; b++)
                     for (int64_t c = 0; c < many; c++)
                         odd[FIELD_BLOCK * b + c] ^= hashed[c] & scratch[w * bits + b];
-                const int64_t stop = (w + 1) * each < size ? (w + 1) * each : size;
+                const int64_t stop = least((w + 1) * each, size);
                 for (int64_t j = w * each; !bits && j < stop; j++)
                     add_products(scratch + j * order, (uint32_t)order, many, hashed, sums);
             }
@@ -220,12 +219,12 @@ INLINE void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t 
     memcpy(points, values, (size_t)count * sizeof *values);
 }
 
-#define POINT_BLOCK 32 /* points that all reports are read at: a line of 16-bit values */
+#define POINT_BLOCK 32 /* points read together: a cache line of 16-bit values */
 typedef uint16_t point_block __attribute__((vector_size(2 * POINT_BLOCK), may_alias));
-_Static_assert(sizeof(point_block) == LINE, "rows begin in line with the cache");
+_Static_assert(sizeof(point_block) == LINE, "a row is a cache line");
 
 /* Row 16·(j·parts + p) + c of the table becomes c·x^(4p)·γ^j for every point γ of the block, so
- * that polynomials are evaluated by look-ups that share nothing but the table. */
+ * that polynomials are evaluated by independent look-ups. */
 INLINE void tabulate_points(const uint64_t *points, int64_t many, int64_t size, int64_t bits,
                             const uint32_t *powers, const uint32_t *logs,
                             uint16_t (*table)[POINT_BLOCK])
@@ -252,8 +251,8 @@ INLINE void tabulate_points(const uint64_t *points, int64_t many, int64_t size, 
     }
 }
 
-/* What read_polynomial does of many reports where ids are points: their powers are the same for
- * all. table: 16 rows for each four bits of each coefficient, and a line to begin in. */
+/* As read_polynomial, for many reports where ids are points: all reports share their powers.
+ * scratch: 16 rows for every four bits of each coefficient, and a line for alignment. */
 HOT API void faintly_read_points(const uint32_t *fields, int64_t size, int64_t reports,
                                  const uint64_t *ids, int64_t count, const int64_t *readings,
                                  int64_t bits, const uint32_t *powers, const uint32_t *logs,
@@ -281,8 +280,8 @@ HOT API void faintly_read_points(const uint32_t *fields, int64_t size, int64_t r
 }
 
 /* Changes each polynomial so that it takes given values: adds the polynomial of least degree that
- * does it, by Newton's divided differences. scratch: three rows of `size`. repeated: set to 1 where
- * a row has a point twice, and so no such polynomial. */
+ * does so, by Newton's divided differences. scratch: three rows of `size`. repeated: set to 1 if a
+ * row has a point twice, and so no such polynomial. */
 HOT API void faintly_add_points(uint32_t *coefficients, int64_t rows, int64_t size,
                                 const int64_t *counts, const uint32_t *points,
                                 const uint32_t *values, int64_t bits, const uint32_t *powers,
@@ -302,7 +301,7 @@ HOT API void faintly_add_points(uint32_t *coefficients, int64_t rows, int64_t si
         for (int64_t i = 0; i + 1 < count; i++)
             for (int64_t later = i + 1; later < count; later++) {
                 const uint32_t difference = points[later] ^ points[i];
-                *repeated |= difference == 0; /* which the mask keeps in the table */
+                *repeated |= difference == 0; /* the mask keeps the index in the table */
                 const uint32_t apart = whole - (logs[difference] & whole);
                 missing[later] = powers[logs[missing[later] ^ missing[i]] + apart];
             }
@@ -337,14 +336,14 @@ HOT API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fiel
     for (int64_t i = 0; i < reports; i++) {
         const uint32_t *own = fields + i * size;
         for (int64_t first = 0; tabled && first < order; first += FIELD_BLOCK) {
-            const int64_t many = order - first < FIELD_BLOCK ? order - first : FIELD_BLOCK;
+            const int64_t many = least(order - first, FIELD_BLOCK);
             for (int64_t c = 0; c < many; c++)
                 table[first + c] = (uint32_t)(first + c);
             evaluate_block(own, size, table + first, many, powers, logs);
         }
         for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
             const uint64_t *some = ids + start;
-            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
+            const int64_t many = least(count - start, FIELD_BLOCK);
             if (hashed)
                 half_sip_block(seeds[i], some, many, CLOSING(TAG_POINT), words);
             for (int64_t c = 0; c < many; c++) {

@@ -11,7 +11,7 @@ from faintly.kernels.native import call
 from faintly.primitives import galois, hashing
 from faintly.primitives.fields import LANE, Field
 
-ROW_WORDS = {"prf": 256, "blake2s": 256, "wide": 2047}  # of a row; wide numbers blocks of eight
+ROW_WORDS = {"prf": 256, "blake2s": 256, "wide": 2047}  # most of a row; `wide` keeps one for signs
 FAMILIES = {"prf": 0, "blake2s": 1, "wide": 2}  # fields.c has the same numbers
 POINT_BLOCK = 32  # points that read_points takes at a time; fields.c has the same number
 POINT_REPORTS = 64  # from here on a table of the points' powers is faster
@@ -52,9 +52,9 @@ def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
     if not 1 <= payload.shape[1] <= MOST_WORDS:
         raise TypeError("payload must have between 1 and 256 words")
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
         columns = np.ascontiguousarray(payload[some].T)  # contiguous along reports
-        keys = ids[asked]
+        keys = ids[queried]
         call("read_parity", seeds[some], columns, *columns.shape, keys, len(keys), sums)
 
     if in_c():

@@ -9,7 +9,7 @@ HOT API void faintly_hash_ids(uint64_t key, const uint64_t *ids, int64_t count, 
         words[i] = half_sip(key, ids[i], CLOSING((uint32_t)tag));
 }
 
-/* One word for each item, under its own seed and without a number: what `mix` says. */
+/* One word for each item, under its own seed and without a number: `mix` of hashing.py. */
 HOT API void faintly_hash_each(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                                int64_t tag, uint32_t *words)
 {
@@ -38,12 +38,12 @@ API void faintly_hash_wide(const uint64_t *seeds, const uint64_t *ids, int64_t i
 {
     uint32_t keyed[8], digest[8];
     for (int64_t i = 0; i < items; i++) {
-        if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client stand together */
+        if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client are adjacent */
             blake2s_keyed(keyed, seeds[i], 32);
         for (int64_t w = 0; w < count; w += 8) {
             blake2s(keyed, ids[i], CLOSING_WORD(TAG_WIDE, w / 8), digest);
             memcpy(words + i * count + w, digest,
-                   (size_t)(count - w < 8 ? count - w : 8) * sizeof *words);
+                   (size_t)least(count - w, 8) * sizeof *words);
         }
     }
 }
@@ -53,7 +53,7 @@ API void faintly_hash_words_blake2s(const uint64_t *seeds, const uint64_t *ids, 
 {
     uint32_t keyed[8];
     for (int64_t i = 0; i < items; i++) {
-        if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client stand together */
+        if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client are adjacent */
             blake2s_keyed(keyed, seeds[i], 8);
         for (int64_t w = 0; w < count; w++)
             words[i * count + w] =
@@ -63,7 +63,7 @@ API void faintly_hash_words_blake2s(const uint64_t *seeds, const uint64_t *ids, 
 
 #define BLAKE_BLOCK 64 /* bytes */
 
-/* Strings of one block that wait until there are sixteen of them. */
+/* Strings of one block, collected until there are sixteen to hash together. */
 struct waiting {
     lanes message[16], bytes;
     int64_t position[STEP];
@@ -99,7 +99,7 @@ INLINE void hash_waiting(struct waiting *some, const uint32_t keyed[8], uint64_t
     some->count = 0;
 }
 
-/* One string of any length; without a byte, the block of the key is the last one. */
+/* One string of any length; if it is empty, the key block is the last. */
 static uint64_t hash_string(const uint32_t start[8], const uint32_t key[16], const uint8_t *text,
                             int64_t bytes)
 {
@@ -107,7 +107,7 @@ static uint64_t hash_string(const uint32_t start[8], const uint32_t key[16], con
     memcpy(h, start, sizeof h);
     blake2s_compress(h, key, BLAKE_BLOCK, bytes ? 0 : 0xffffffffu);
     for (int64_t done = 0; done < bytes; done += BLAKE_BLOCK) {
-        const int64_t left = bytes - done, taken = left < BLAKE_BLOCK ? left : BLAKE_BLOCK;
+        const int64_t left = bytes - done, taken = least(left, BLAKE_BLOCK);
         memset(block, 0, sizeof block);
         memcpy(block, text + done, (size_t)taken);
         for (int w = 0; w < 16; w++)
@@ -170,7 +170,7 @@ HOT API void faintly_pick_maps(const uint64_t *seeds, int64_t count, int64_t map
 {
     uint32_t map[CLIENT_BLOCK];
     for (int64_t start = 0; start < count; start += CLIENT_BLOCK) {
-        const int64_t many = count - start < CLIENT_BLOCK ? count - start : CLIENT_BLOCK;
+        const int64_t many = least(count - start, CLIENT_BLOCK);
         draw_maps(seeds + start, many, maps, map);
         for (int64_t i = 0; i < many; i++)
             picked[start + i] = map[i];

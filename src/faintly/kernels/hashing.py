@@ -68,7 +68,7 @@ def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
 def _checked_pairs(
     seeds: AnyArray, ids: AnyArray, *, tag: int = 0, count: int = 1, most: int = MOST_WORDS
 ) -> list[AnyArray]:
-    """Return ids, each with the seed to hash it under, to `count` words."""
+    """Return seeds and ids, checked: ids[i] is hashed under seeds[i], to `count` words."""
     unsigned(tag, 8, "tag")
     if not 0 <= count <= most:
         raise TypeError(f"count must be between 0 and {most}")
@@ -143,7 +143,7 @@ def code_items(
 
 
 def public_maps(maps: LinearMaps) -> list[AnyArray | int]:
-    """Return the public maps as C takes them."""
+    """Return the public maps as arguments of C functions."""
     columns = (maps.factor, maps.offset, maps.mask_key, maps.fold_key)
     sizes = (int(maps.bijective), maps.maps, maps.bits)
     return [*(np.ascontiguousarray(column) for column in columns), *sizes]

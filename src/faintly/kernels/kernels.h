@@ -1,23 +1,23 @@
-/* What the C files of this folder share: compiler, small words, hash functions, public maps.
+/* What the C files of this folder share: compiler macros, bits, hash functions, public maps.
  *
  *   tables.c          sums in tables, their transform, reading them and their cells
  *   hashing.c         ids, items and strings to words and codes
  *   linear_systems.c  equations over GF(2) and small fields
- *   fields.c          reading what was solved; polynomials
+ *   fields.c          reading solutions; polynomials
  *   projection.c      groups and slots of projection choice
  *   bins.c            places of codes, best slots and tables of projection choice's bins
  *   orthogonal.c      cells orthogonal to the rows of keys: counting them, folding tables
  *   binning.c         rounding, signed bins, their cells and reading them
  *   records.c         packing and shuffling reports
  *
- * The module of the same name beside each file says what its functions mean; tests hold the two
- * equal. All files make one library, loaded through ctypes, which releases the interpreter lock
+ * The module of the same name beside each file says what its functions mean; tests compare the
+ * two. All files make one library, loaded through ctypes, which releases the interpreter lock
  * around each call: no Python headers. `native.py` lists every function marked API.
  *
  * Callers have checked every size and index (arguments.py). Integers wrap only where the
- * reference wraps. Loops run over blocks that stay in the first cache and over lanes that
- * the compiler turns into vectors; threads are the callers', over slices (threads.py). What is
- * shared is inline, so that every loop is compiled whole for each instruction set. */
+ * reference wraps. Loops run over blocks that stay in the L1 cache and over lanes that
+ * the compiler turns into vectors; callers run threads over slices (threads.py). Shared
+ * functions are inline, so that every loop is compiled whole for each instruction set. */
 
 #ifndef FAINTLY_KERNELS_H
 #define FAINTLY_KERNELS_H
@@ -35,7 +35,7 @@
 #endif
 
 /* HOT functions are compiled for several instruction sets, and the loader picks the best one
- * that the machine has. Elsewhere the baseline serves: on ARM that already has vectors. */
+ * that the machine has. Elsewhere the baseline is used; on ARM it already has vectors. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && \
     !defined(FAINTLY_ONE_TARGET) /* clang 14 does not export clones under their own names */
 #define CLONES 1
@@ -56,10 +56,10 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
-#define UNROLL _Pragma("GCC unroll 16") /* or vectors in arrays go through memory */
+#define UNROLL _Pragma("GCC unroll 16") /* else arrays of vectors go through memory */
 #endif
 
-/* Blocks: what is worked on together, so that it stays in the first cache. */
+/* Blocks are processed together, and sized to stay in the L1 cache. */
 #define REPORT_BLOCK 256 /* reports kept in cache while looping over ids */
 #define ITEM_BLOCK 256   /* items hashed together */
 #define CLIENT_BLOCK 64  /* seeds hashed together */
@@ -132,8 +132,8 @@ typedef uint32_t lanes __attribute__((vector_size(64)));
 #define CLOSING(tag) (9u << 24 | (tag))
 #define CLOSING_WORD(tag, word) (10u << 24 | (uint32_t)(word) << 8 | (tag))
 
-/* HalfSipHash-1-3 under `key` of an id and the closing word, in two parts: the first one is
- * shared by all words that are closed differently. */
+/* HalfSipHash-1-3 under `key` of an id and the closing word, in two parts: words that
+ * differ in the closing word alone share the first. */
 struct sip {
     uint32_t v0, v1, v2, v3;
 };
@@ -164,7 +164,7 @@ INLINE uint32_t half_sip(uint64_t key, uint64_t id, uint32_t closing)
     return sip_close(sip_open(key, id), closing);
 }
 
-/* A hash as an integer below `count`: the top of their product. */
+/* A hash as an integer below `count`: the upper half of their product. */
 INLINE uint32_t scale_to(uint32_t hash, uint32_t count)
 {
     return (uint32_t)(((uint64_t)hash * count) >> 32);

@@ -10,8 +10,11 @@ static int compare_keys(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static void sort_keys(uint64_t *keys, int64_t count)
+/* Writes keys in the order of the items, ties by position; their lower halves are positions. */
+static void sort_items(const uint32_t *order, int64_t count, uint64_t *keys)
 {
+    for (int64_t i = 0; i < count; i++)
+        keys[i] = ((uint64_t)order[i] << 32) | (uint32_t)i;
     if (count > 32) { /* most clients hold few items, where insertion is fastest */
         qsort(keys, (size_t)count, sizeof *keys, compare_keys);
         return;
@@ -79,13 +82,11 @@ API void faintly_solve_gf2(const int64_t *offsets, int64_t segments, const uint3
 {
     for (int64_t s = 0; s < segments; s++) {
         const int64_t first = offsets[s], count = offsets[s + 1] - first;
-        for (int64_t i = 0; i < count; i++)
-            keys[i] = ((uint64_t)order[first + i] << 32) | (uint32_t)i;
-        sort_keys(keys, count);
+        sort_items(order + first, count, keys);
 #define SOLVE(constant)                                                                      \
     solve_segment(keys, count, rows + first * words, answers + first, constant,              \
                   solutions + s * words, basis, pivots, sides)
-        switch (words) { /* a number known to the compiler lets it drop the inner loops */
+        switch (words) { /* a constant lets the compiler unroll the inner loops */
         case 1: SOLVE(1); break;
         case 2: SOLVE(2); break;
         case 3: SOLVE(3); break;
@@ -112,12 +113,12 @@ INLINE void add_bits(uint8_t *restrict row, const uint8_t *restrict known, int64
     }
 }
 
-/* row -= times·known; `bits` is 0 where the order of the field is no power of two. Symbols of
+/* row -= times·known; `bits` is 0 where the order of the field is not a power of two. Symbols of
  * other widths are solved as words, below. */
 INLINE void subtract_row(uint8_t *row, const uint8_t *known, int64_t size, const uint8_t *times,
                          const uint8_t *differences, int64_t order, int bits)
 {
-    switch (bits) { /* a number known to the compiler in each case */
+    switch (bits) { /* a constant in each case */
     case 2: add_bits(row, known, size, times, 2); return;
     case 3: add_bits(row, known, size, times, 3); return;
     case 4: add_bits(row, known, size, times, 4); return;
@@ -168,8 +169,8 @@ HOT API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8
     }
 }
 
-/* Retrieval over GF(2^bits), rows as they are hashed: symbols lie in words, lowest first, and no
- * symbol in two words. Adding is xor. All multiples of a row are sums of row, x·row, x²·row, ...,
+/* Retrieval over GF(2^bits), rows as hashed: words hold symbols, lowest first, and no symbol
+ * spans two words. Adding is xor. All multiples of a row are sums of row, x·row, x²·row, ...,
  * so with those sums in a table for each four powers, subtracting a multiple is a look-up and an
  * xor of whole words, whatever the symbol; two where symbols have more than four bits. */
 #define ROW_BLOCK 16         /* words: rows are padded to whole blocks */
@@ -184,27 +185,27 @@ struct packing {
     uint32_t parities[256 * MOST_FIELD_BITS]; /* [s, b]: whose parity is bit b of a product by s */
 };
 
-static void pack_field(struct packing *like)
+static void pack_field(struct packing *pack)
 {
-    like->low = ((uint32_t)1 << like->bits) - 1;
-    like->each = 32 / like->bits;
-    like->words = (like->size + like->each - 1) / like->each;
-    like->ones = 0;
-    for (int64_t place = 0; place < like->each; place++)
-        like->ones |= (uint32_t)1 << place * like->bits;
-    for (int64_t s = 0; s < like->order; s++)
-        for (int b = 0; b < like->bits; b++) {
+    pack->low = ((uint32_t)1 << pack->bits) - 1;
+    pack->each = 32 / pack->bits;
+    pack->words = (pack->size + pack->each - 1) / pack->each;
+    pack->ones = 0;
+    for (int64_t place = 0; place < pack->each; place++)
+        pack->ones |= (uint32_t)1 << place * pack->bits;
+    for (int64_t s = 0; s < pack->order; s++)
+        for (int b = 0; b < pack->bits; b++) {
             uint32_t held = 0;
-            for (int u = 0; u < like->bits; u++)
-                held |= (uint32_t)(like->products[s * like->order + (1 << u)] >> b & 1) << u;
-            like->parities[s * like->bits + b] = held;
+            for (int u = 0; u < pack->bits; u++)
+                held |= (uint32_t)(pack->products[s * pack->order + (1 << u)] >> b & 1) << u;
+            pack->parities[s * pack->bits + b] = held;
         }
 }
 
-/* As a vector: the compiler would unroll a loop of known length before it saw one. */
+/* A vector type: a loop of known length would be unrolled before it could be vectorised. */
 typedef uint32_t row_block __attribute__((vector_size(4 * ROW_BLOCK)));
 typedef row_block row_memory __attribute__((may_alias));
-_Static_assert(sizeof(row_block) == LINE, "rows begin in line with the cache");
+_Static_assert(sizeof(row_block) == LINE, "a block is a cache line");
 
 INLINE void add_words(uint32_t *row, const uint32_t *other, int64_t from, int64_t stride)
 {
@@ -213,19 +214,19 @@ INLINE void add_words(uint32_t *row, const uint32_t *other, int64_t from, int64_
 }
 
 /* Row 16·p + c of the table becomes c·x^(4p) times the given row. */
-INLINE void tabulate_multiples(const struct packing *like, const uint32_t *row, int64_t stride,
+INLINE void tabulate_multiples(const struct packing *pack, const uint32_t *row, int64_t stride,
                                uint32_t *table)
 {
-    const int top = like->bits - 1;
-    const uint32_t ones = like->ones;
-    const uint32_t fold = top ? like->products[like->order / 2 * like->order + 2] : 0; /* x^bits */
-    for (int u = 0; u < like->bits; u++) {
+    const int top = pack->bits - 1;
+    const uint32_t ones = pack->ones;
+    const uint32_t fold = top ? pack->products[pack->order / 2 * pack->order + 2] : 0; /* x^bits */
+    for (int u = 0; u < pack->bits; u++) {
         uint32_t *part = table + u / 4 * 16 * stride, *power = part + (stride << u % 4);
         if (u % 4 == 0)
             memset(part, 0, (size_t)stride * sizeof *part);
         for (int64_t w = 0; w < stride; w += ROW_BLOCK) {
             const row_block last = *(const row_memory *)(row + w);
-            const row_block out = last >> top & ones; /* falls out of a symbol times x */
+            const row_block out = last >> top & ones; /* shifted out of a symbol by x */
             const row_block times = (last ^ out << top) << 1 ^ out * fold;
             *(row_memory *)(power + w) = u ? times : last;
         }
@@ -239,21 +240,21 @@ INLINE void tabulate_multiples(const struct packing *like, const uint32_t *row, 
 
 /* Writes a symbol of the solution as the masks that read it: bit b of the inner product with a row
  * is the parity of the row's bits in masks[b]. */
-INLINE void set_symbol(const struct packing *like, uint32_t *masks, int64_t stride, int64_t at,
+INLINE void set_symbol(const struct packing *pack, uint32_t *masks, int64_t stride, int64_t at,
                        uint32_t symbol)
 {
-    const int shift = (int)(at % like->each) * like->bits;
-    uint32_t *mask = masks + at / like->each;
-    for (int b = 0; b < like->bits; b++)
-        mask[b * stride] = (mask[b * stride] & ~(like->low << shift)) |
-                           like->parities[symbol * (uint32_t)like->bits + (uint32_t)b] << shift;
+    const int shift = (int)(at % pack->each) * pack->bits;
+    uint32_t *mask = masks + at / pack->each;
+    for (int b = 0; b < pack->bits; b++)
+        mask[b * stride] = (mask[b * stride] & ~(pack->low << shift)) |
+                           pack->parities[symbol * (uint32_t)pack->bits + (uint32_t)b] << shift;
 }
 
-INLINE uint32_t inner_product(const struct packing *like, const uint32_t *masks, int64_t stride,
+INLINE uint32_t inner_product(const struct packing *pack, const uint32_t *masks, int64_t stride,
                               const uint32_t *row)
 {
     uint32_t product = 0;
-    for (int b = 0; b < like->bits; b++) {
+    for (int b = 0; b < pack->bits; b++) {
         row_block some = {0};
         uint32_t folded = 0;
         for (int64_t w = 0; w < stride; w += ROW_BLOCK)
@@ -266,89 +267,87 @@ INLINE uint32_t inner_product(const struct packing *like, const uint32_t *masks,
 }
 
 /* Writes the system in echelon form over `rows`, each with its answer in its last word, and where
- * its pivots are: the rows that are kept, and the places of symbols. Returns how many. */
-INLINE int64_t eliminate(const struct packing *like, uint32_t *rows, int64_t count, int64_t stride,
+ * its pivots are: the rows that are kept, and the places of symbols. Returns the rank. */
+INLINE int64_t eliminate(const struct packing *pack, uint32_t *rows, int64_t count, int64_t stride,
                          uint32_t *table, int64_t *kept, int64_t *pivots)
 {
     int64_t rank = 0;
-    for (int64_t i = 0; i < count && rank < like->size; i++) {
+    for (int64_t i = 0; i < count && rank < pack->size; i++) {
         const uint32_t *row = rows + i * stride;
         int64_t w = 0;
-        while (w < like->words && !row[w])
+        while (w < pack->words && !row[w])
             w++;
-        if (w == like->words)
-            continue; /* in the span of those before */
-        const int64_t place = __builtin_ctz(row[w]) / like->bits;
-        const int shift = (int)place * like->bits;
+        if (w == pack->words)
+            continue; /* in the span of the rows before */
+        const int64_t place = __builtin_ctz(row[w]) / pack->bits;
+        const int shift = (int)place * pack->bits;
         const uint8_t *over =
-            like->products + like->inverses[row[w] >> shift & like->low] * like->order;
-        tabulate_multiples(like, row, stride, table);
+            pack->products + pack->inverses[row[w] >> shift & pack->low] * pack->order;
+        tabulate_multiples(pack, row, stride, table);
         for (int64_t j = i + 1; j < count; j++) {
             uint32_t *other = rows + j * stride;
-            const uint32_t times = over[other[w] >> shift & like->low];
+            const uint32_t times = over[other[w] >> shift & pack->low];
             const int64_t from = w / ROW_BLOCK * ROW_BLOCK; /* the row is zero before */
             add_words(other, table + (times & 15) * stride, from, stride);
-            if (like->bits > 4)
+            if (pack->bits > 4)
                 add_words(other, table + (16 + (times >> 4)) * stride, from, stride);
         }
         kept[rank] = i;
-        pivots[rank++] = w * like->each + place;
+        pivots[rank++] = w * pack->each + place;
     }
     return rank;
 }
 
-INLINE void solve_rows(const struct packing *like, uint32_t *rows, int64_t count, int64_t stride,
+INLINE void solve_rows(const struct packing *pack, uint32_t *rows, int64_t count, int64_t stride,
                        uint32_t *scratch, int64_t *kept, int64_t *pivots, uint32_t *solution)
 {
-    int64_t rank = eliminate(like, rows, count, stride, scratch, kept, pivots);
-    uint32_t *masks = scratch; /* the table has done its work */
-    memset(masks, 0, (size_t)(like->bits * stride) * sizeof *masks);
-    for (int64_t at = 0; at < like->size; at++)
-        set_symbol(like, masks, stride, at,
-                   solution[at / like->each] >> at % like->each * like->bits & like->low);
-    while (rank-- > 0) { /* a row holds no earlier pivot, so only its own symbol is open */
+    int64_t rank = eliminate(pack, rows, count, stride, scratch, kept, pivots);
+    uint32_t *masks = scratch; /* the table is no longer needed */
+    memset(masks, 0, (size_t)(pack->bits * stride) * sizeof *masks);
+    for (int64_t at = 0; at < pack->size; at++)
+        set_symbol(pack, masks, stride, at,
+                   solution[at / pack->each] >> at % pack->each * pack->bits & pack->low);
+    while (rank-- > 0) { /* a row is 0 at earlier pivots: only its own symbol is undecided */
         const uint32_t *row = rows + kept[rank] * stride;
-        const int64_t at = pivots[rank], w = at / like->each;
-        const int shift = (int)(at % like->each) * like->bits;
-        set_symbol(like, masks, stride, at, 0);
-        const uint32_t left = row[stride - 1] ^ inner_product(like, masks, stride, row);
-        const uint8_t inverse = like->inverses[row[w] >> shift & like->low];
-        const uint32_t symbol = like->products[inverse * like->order + left];
-        set_symbol(like, masks, stride, at, symbol);
-        solution[w] = (solution[w] & ~(like->low << shift)) | symbol << shift;
+        const int64_t at = pivots[rank], w = at / pack->each;
+        const int shift = (int)(at % pack->each) * pack->bits;
+        set_symbol(pack, masks, stride, at, 0);
+        const uint32_t left = row[stride - 1] ^ inner_product(pack, masks, stride, row);
+        const uint8_t inverse = pack->inverses[row[w] >> shift & pack->low];
+        const uint32_t symbol = pack->products[inverse * pack->order + left];
+        set_symbol(pack, masks, stride, at, symbol);
+        solution[w] = (solution[w] & ~(pack->low << shift)) | symbol << shift;
     }
 }
 
-/* scratch: MULTIPLES rows and as many as the longest segment has, and a line to begin in. */
+/* scratch: MULTIPLES rows and as many as the longest segment has, and a line for alignment. */
 HOT API void faintly_solve_words(const int64_t *offsets, int64_t segments, const uint32_t *order,
                                  const uint32_t *rows, const uint8_t *answers, int64_t size,
                                  uint32_t *solutions, const uint8_t *products,
                                  const uint8_t *inverses, int64_t bits, int64_t stride,
                                  uint32_t *scratch, int64_t *kept, int64_t *pivots, uint64_t *keys)
 {
-    struct packing like = {.products = products, .inverses = inverses,
+    struct packing pack = {.products = products, .inverses = inverses,
                            .order = (int64_t)1 << bits, .size = size, .bits = (int)bits};
-    pack_field(&like);
-    const int64_t words = like.words, spare = words * like.each - size;
+    pack_field(&pack);
+    const int64_t words = pack.words, spare = words * pack.each - size;
     uint32_t *table = scratch + (LINE - (uintptr_t)scratch % LINE) / sizeof *scratch;
     uint32_t *own = table + MULTIPLES * stride;
     for (int64_t s = 0; s < segments; s++) {
         const int64_t first = offsets[s], count = offsets[s + 1] - first;
-        for (int64_t i = 0; i < count; i++)
-            keys[i] = ((uint64_t)order[first + i] << 32) | (uint32_t)i;
-        sort_keys(keys, count);
+        sort_items(order + first, count, keys);
         for (int64_t i = 0; i < count; i++) {
             const int64_t item = first + (int64_t)(uint32_t)keys[i];
             uint32_t *row = own + i * stride;
             for (int64_t w = 0; w < words; w++)
-                row[w] = rows[item * words + w] & like.ones * like.low;
-            row[words - 1] &= like.ones * like.low >> spare * bits;
+                row[w] = rows[item * words + w] & pack.ones * pack.low;
+            row[words - 1] &= pack.ones * pack.low >> spare * bits;
             memset(row + words, 0, (size_t)(stride - words) * sizeof *row);
             row[stride - 1] = answers[item];
         }
-        if (stride == ROW_BLOCK) /* a constant here lets the compiler drop the inner loops */
-            solve_rows(&like, own, count, ROW_BLOCK, table, kept, pivots, solutions + s * words);
+        if (stride == ROW_BLOCK) /* a constant here lets the compiler unroll the inner loops */
+            solve_rows(&pack, own, count, ROW_BLOCK, table, kept, pivots, solutions + s * words);
         else
-            solve_rows(&like, own, count, stride, table, kept, pivots, solutions + s * words);
+            solve_rows(&pack, own, count, stride, table, kept, pivots, solutions + s * words);
     }
 }

@@ -20,9 +20,9 @@ ROW_BLOCK, MULTIPLES = 16, 32  # of solve_words; linear_systems.c has the same n
 def solve_gf2(
     offsets: IntArray, order: WordArray, rows: WordArray, answers: AnyArray, free: WordArray
 ) -> WordArray:
-    """Return for each segment a vector over GF(2) that answers its equations.
+    """Return for each segment a vector over GF(2) that solves its equations.
 
-    Segment s owns items offsets[s]:offsets[s+1]. They are taken by ascending `order`, ties by
+    Segment s owns items offsets[s]:offsets[s+1]. They are taken in ascending `order`, ties by
     position; an item whose row is in the span of the rows before it is dropped. The solution
     has <solution, row> = answer for all others, and the bits of `free` wherever no row has
     its pivot: the lowest bit left after reduction by the rows before.
@@ -64,12 +64,12 @@ def _integer(words: WordArray) -> int:
 def _solve(equations: list[tuple[int, int]], free: int) -> int:
     basis: list[tuple[int, int, int]] = []  # pivot, row and answer
     for row, answer in equations:
-        for pivot, known, said in basis:
+        for pivot, known, side in basis:
             if row & pivot:
-                row, answer = row ^ known, answer ^ said  # noqa: PLW2901
+                row, answer = row ^ known, answer ^ side  # noqa: PLW2901
         if row:
             basis.append((row & -row, row, answer))
-    # A row holds no earlier pivot, so from the last one back only its own bit is open.
+    # A row is 0 at earlier pivots: from the last row back, only its own bit is undecided.
     for pivot, row, answer in reversed(basis):
         free &= ~pivot
         if ((row & free).bit_count() ^ answer) & 1:
@@ -80,7 +80,7 @@ def _solve(equations: list[tuple[int, int]], free: int) -> int:
 def solve_field(
     offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
 ) -> AnyArray:
-    """Return for each segment a vector over the field that answers its equations.
+    """Return for each segment a vector over the field that solves its equations.
 
     Segment s owns items offsets[s]:offsets[s+1], taken in this order; an item whose row is in
     the span of the rows before it is dropped. The solution has <solution, row> = answer for
@@ -113,15 +113,15 @@ def solve_field(
         basis: list[tuple[int, AnyArray, int]] = []  # pivot, row (1 at the pivot) and answer
         for item in range(int(offsets[segment]), int(offsets[segment + 1])):
             row, answer = rows[item], answers[item]
-            for pivot, known, said in basis:
+            for pivot, known, side in basis:
                 factor = row[pivot]
                 row = differences[row, products[factor, known]]
-                answer = differences[answer, products[factor, said]]
+                answer = differences[answer, products[factor, side]]
             if row.any():
                 pivot = int(np.argmax(row != 0))
                 over = field.inverses[row[pivot]]
                 basis.append((pivot, products[over, row], products[over, answer]))
-        # A row holds no earlier pivot, so from the last one back only its own symbol is open.
+        # A row is 0 at earlier pivots: from the last row back, only its own symbol is undecided.
         for pivot, row, answer in reversed(basis):
             out[segment, pivot] = 0
             out[segment, pivot] = differences[answer, field.inner(row, out[segment])]
@@ -141,7 +141,7 @@ def solve_words(
     """Return the same as `solve_field` over GF(2^bits), with symbols packed into words.
 
     A word has as many symbols as fit, lowest first; spare bits in the last word of `free`
-    are kept. Items of a segment are taken by ascending `order`, ties by position.
+    are kept. Items of a segment are taken in ascending `order`, ties by position.
 
     Args:
         offsets: (segments + 1,) ascending.

@@ -20,7 +20,7 @@ INSTRUCTIONS = ("baseline", "avx2", "avx512", "neon")  # as tables.c numbers the
 
 
 class Pointer(NamedTuple):
-    """An argument that is an array; C writes only to those that say so."""
+    """An argument that is an array; C writes only to those marked `written`."""
 
     dtype: type
     written: bool = False
@@ -141,7 +141,7 @@ class Library:
         self.handle, self.signatures = ctypes.CDLL(str(path)), signatures
 
     def function(self, name: str) -> Any:
-        """Return a function that knows its signature."""
+        """Return a function, with its signature set."""
         found = getattr(self.handle, f"faintly_{name}")
         if found.argtypes is None:
             found.argtypes, found.restype = self.signatures[name], None
@@ -150,7 +150,7 @@ class Library:
     def call(self, name: str, *given: AnyArray | int) -> None:
         """Check arguments against the signature of a function, and call it."""
         expected = len(self.signatures[name])
-        if len(given) != expected:  # ctypes would pass more than a function takes
+        if len(given) != expected:  # ctypes would pass on extra arguments
             raise TypeError(f"{name} takes {expected} arguments, got {len(given)}")
         self.function(name)(*given)
 

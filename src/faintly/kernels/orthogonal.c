@@ -8,7 +8,7 @@
 
 typedef uint64_t plane __attribute__((vector_size(WIDE / 8), aligned(8)));
 
-/* Bit i of word j becomes bit j of word i: halves, quarters, … change places. */
+/* Bit i of word j becomes bit j of word i: halves, quarters, … swap places. */
 INLINE void transpose(uint32_t words[32])
 {
     uint32_t mask = 0x0000ffffu;
@@ -20,8 +20,8 @@ INLINE void transpose(uint32_t words[32])
         }
 }
 
-/* Makes the sums of any of the four planes of each nibble that some cell has, sixteen to a nibble,
- * and says which nibbles these are, and in `there` which cells are not 0. Returns how many. */
+/* For each nibble that is not 0 in all cells, makes the sixteen sums of its four planes. Writes
+ * which nibbles these are, and in `there` which cells are not 0. Returns the number of nibbles. */
 INLINE int64_t sum_planes(const uint32_t *cells, int64_t size, int64_t words, plane *sums,
                           int64_t *used, plane *there)
 {
@@ -67,7 +67,7 @@ INLINE int64_t ones(const plane *bits)
     return count;
 }
 
-/* `scratch` has 16 planes for each nibble, and room to begin at a line of the cache. */
+/* scratch: 16 planes for each nibble, and a line for alignment. */
 HOT API void faintly_read_hits(const uint32_t *cells, int64_t reports, int64_t words,
                                const uint32_t *rows, int64_t keys, int64_t count, int64_t first,
                                uint64_t *scratch, int64_t *some, int64_t *every)

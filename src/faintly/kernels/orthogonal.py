@@ -1,7 +1,7 @@
 """Reading vectors that are orthogonal to the rows of keys: one by one, or from tables.
 
-A cell hits a key if it is orthogonal to the key's rows and not 0. In C, reports are turned into
-planes of one bit each, so that 512 of them are read together.
+A cell hits a key if it is orthogonal to the key's rows and not 0. In C, cells are transposed
+into bit planes, so that 512 of them are read together.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ from faintly.primitives import hashing
 
 MOST_ROWS = 8  # of a key
 MOST_WORDS = 256  # of a cell; orthogonal.c has an array for them
-NIBBLES, SUMS = 8, 16 * 8  # of a word; and words of the sums of a nibble's planes
-LINE = 8  # words of a line of the cache, where planes begin
+NIBBLES, SUMS = 8, 16 * 8  # nibbles of a word; 64-bit words of the 16 sums of one's planes
+LINE = 8  # 64-bit words of a cache line, where planes begin
 
 
 def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
@@ -26,15 +26,15 @@ def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
     Args:
         cells: (reports, words) little-endian bit vectors.
         rows: (keys, count, words) the rows of each key.
-        first: how many of them are the first.
+        first: how many of its rows count as the first.
     """
     cells, rows = checked_rows(cells, rows, first)
     keys, count, words = rows.shape
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
-        mine, wanted = cells[some], rows[asked]
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
+        mine, some_rows = cells[some], rows[queried]
         scratch = np.empty(SUMS * NIBBLES * words + LINE, dtype=np.uint64)
-        sizes = (len(mine), words, wanted, len(wanted), count, first)
+        sizes = (len(mine), words, some_rows, len(some_rows), count, first)
         call("read_hits", mine, *sizes, scratch, sums[0], sums[1])
 
     if in_c():
@@ -66,7 +66,7 @@ def fold_characters(tables: TableArray, images: WordArray, weights: IntArray) ->
 
     Args:
         tables: (rows, 2^(M+s)) of int32 or int64.
-        images: (2^M, s): β_u times 1, X, X², …, so that β_u·π is the sum of those in π.
+        images: (2^M, s): β_u times 1, X, X², …, so that β_u·π is the sum of those at the bits of π.
         weights: (2^M,); their sum times the largest |entry| must fit the tables' integers.
     """
     width = table_bits(tables, "tables", read_only=True)

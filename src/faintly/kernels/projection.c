@@ -2,7 +2,7 @@
 
 #include "kernels.h"
 
-#define SLOT_BLOCK 1024 /* reports kept in the first cache while looping over ids */
+#define SLOT_BLOCK 1024 /* reports kept in the L1 cache while looping over ids */
 
 HOT API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word,
                                 const uint32_t *mask, const uint32_t *where,
@@ -50,7 +50,7 @@ HOT API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, 
         const int64_t stop = offsets[s + 1], count = stop - offsets[s];
         memset(ones, 0, (size_t)(32 * words) * sizeof *ones);
         for (int64_t t = offsets[s]; t < stop; t += TOKEN_BLOCK) {
-            const int64_t many = stop - t < TOKEN_BLOCK ? stop - t : TOKEN_BLOCK;
+            const int64_t many = least(stop - t, TOKEN_BLOCK);
             for (int64_t w = 0; w < words; w++) {
                 for (int64_t i = 0; i < many; i++)
                     hashed[i] = half_sip(seeds[s], ids[t + i], CLOSING_WORD(TAG_PROJECTION, w)) ^

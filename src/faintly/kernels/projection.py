@@ -19,7 +19,7 @@ def read_slots(
     """Return Σ_i hit·sign and Σ_i hit for each id x, hashing with HalfSipHash.
 
     The hash of x ‖ tag ‖ word_i under seeds[i] hits if its bin is where_i; its sign is -1 if it
-    has the bit mask_i, and the other one if minus_i is 1. The rows of `slots` are word, mask,
+    has the bit mask_i, and is negated if minus_i is 1. The rows of `slots` are word, mask,
     where and minus.
     """
     seeds, slots, ids = arrays("seeds u64[n], slots u32[four,n], ids u64[keys]", seeds, slots, ids)
@@ -28,8 +28,8 @@ def read_slots(
     if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
         raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
-        mine, keys = seeds[some], ids[asked]
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
+        mine, keys = seeds[some], ids[queried]
         columns = (mine, *slots[:, some], len(mine))
         call("read_slots", *columns, bins, keys, len(keys), *sums)
 
@@ -112,7 +112,7 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
 
 
 def check_signs(negative: AnyArray, groups: int, most: int) -> None:
-    """Refuse signs that are not 0 or 1, and groups that C has no room for."""
+    """Refuse signs that are not 0 or 1, and more groups than the arrays of C hold."""
     if negative.max(initial=0) > 1:
         raise TypeError("negative must be 0 or 1")
     if not 1 <= groups <= most:

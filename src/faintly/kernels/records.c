@@ -40,8 +40,8 @@ API void faintly_pack_records(const uint64_t *seeds, const uint32_t *fields, int
     *too_wide = lost != 0;
 }
 
-/* `faults` becomes the least field that is not below its limit and the first record where it
- * is so, then the first record that sets unused bits; what is fine stays as it was. */
+/* `faults` becomes the first field that is not below its limit and the first record where it is
+ * not, then the first record that sets unused bits; it is unchanged where there is none. */
 API void faintly_unpack_records(const uint8_t *records, int64_t count, int64_t record_bytes,
                                 int64_t seed_bytes, const uint32_t *widths,
                                 const uint32_t *largest, int64_t columns, uint64_t *seeds,
@@ -74,8 +74,8 @@ API void faintly_unpack_records(const uint8_t *records, int64_t count, int64_t r
     }
 }
 
-/* Pairs of a key and a position, of which the positions ascend, by their keys: digit after digit
- * of 8 bits, each time without changing the order of equals. Returns which array holds them. */
+/* Sorts pairs of a key and a position by their keys: a stable radix sort, by digits of 8 bits.
+ * Returns the array that holds the result. */
 static const uint64_t *sort_pairs(uint64_t *pairs, uint64_t *others, int64_t count)
 {
     uint32_t next[4][256] = {{0}};
@@ -120,7 +120,7 @@ INLINE void copy_row(uint8_t *to, const uint8_t *from, int64_t width)
     }
 }
 
-/* Rows from the positions of sorted pairs; they may lie anywhere in memory. */
+/* Copies rows from the positions in sorted pairs; they may lie anywhere in memory. */
 static void place_rows(const uint8_t *rows, int64_t width, const uint64_t *sorted, int64_t count,
                        uint8_t *out)
 {
@@ -131,7 +131,7 @@ static void place_rows(const uint8_t *rows, int64_t width, const uint64_t *sorte
     }
 }
 
-#define TOGETHER 32768 /* rows, whose pairs the second cache of most machines holds */
+#define TOGETHER 32768 /* rows, whose pairs fit into the L2 cache of most machines */
 #define PARTS 256      /* by the first digit of their keys, for more than that */
 
 /* Rows in the order of their keys. Many rows are first partitioned, so that each sort stays in the

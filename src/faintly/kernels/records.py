@@ -33,8 +33,8 @@ def pack_records(
         )
         if not too_wide[0]:
             return records
-    room = np.array([2**width for width in widths], dtype=np.uint64)
-    if (fields >= room).any():
+    ends = np.array([2**width for width in widths], dtype=np.uint64)
+    if (fields >= ends).any():
         raise ValueError("a field does not fit its bits")
     out = np.zeros((len(seeds), size), dtype=np.uint8)
     octets = seeds.astype("<u8").view(np.uint8).reshape(len(seeds), 8)
@@ -50,11 +50,11 @@ def pack_records(
 
 
 class Unpacked(NamedTuple):
-    """The columns of records, and where they first break each rule, if they do."""
+    """The columns of records, and where they first break each rule, if at all."""
 
     seeds: IdArray
     fields: WordArray
-    outside: tuple[int, int] | None  # the least field not below its limit, its first record
+    outside: tuple[int, int] | None  # the first field not below its limit, and its first record
     unused: int | None  # the first record with a bit that no field uses
 
 

@@ -17,10 +17,10 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
     largest_and_mass[1] = (int64_t)mass;
 }
 
-#define CACHED (4 << 20) /* bytes of a table: below, fetching ahead costs more than it saves */
+#define CACHED (4 << 20) /* bytes of a table: below, prefetching costs more than it saves */
 #define MASS_BLOCK 4096  /* entries that can be summed in their own type if 12 bits are free */
 
-/* Rows of 32- or 64-bit integers; the caller keeps every sum below what the type holds. */
+/* Rows of 32- or 64-bit integers; the caller makes sure that no sum overflows. */
 #define DEFINE_TABLES(bits)                                                                  \
     API void faintly_scatter_add_##bits(int##bits##_t *tables, int64_t size,                 \
                                         const uint32_t *index, const int32_t *weight,        \
@@ -95,9 +95,9 @@ DEFINE_TABLES(64)
  * a vector by shuffles, in the same visit as up to four levels between neighbouring vectors;
  * all others three at a time, so that a row is read and written once per three levels. A row
  * is cut into eight until it fits, and each part finished before the next: so most visits find
- * their part in a cache, whatever its size. Eight and no more, but for short parts: entries far
- * apart by a power of two share the places of a cache, which has about eight for them. */
-#define MEET(a, b)                                                                           \
+ * their part in a cache, whatever its size. At most eight, except for short parts: entries a large
+ * power of two apart share a set of the cache, which has about eight ways. */
+#define MEET(a, b) /* a butterfly */                                                         \
     do {                                                                                     \
         const __typeof__(a) sum = (a) + (b);                                                 \
         (b) = (a) - (b);                                                                     \
@@ -133,10 +133,10 @@ static const uint64_t LANE_64[4] = {0, 1, 2, 3};
               ((x) ^ (__typeof__(x))((lane & (by)) != 0));
 
 #define DEFINE_TRANSFORM(bits, kind, bytes, target)                                          \
-    /* Takes `vectors` (a constant) vectors that lie `stride` apart through the levels       \
-     * between them, and before through those inside a vector that rows of `size` have.      \
-     * There ~x stands for -x, which saves an instruction of four: every vector is then off  \
-     * by what zeros become, and the levels between them gather all that in the first. */    \
+    /* Takes `vectors` (a constant) vectors, `stride` apart, through the levels inside a     \
+     * vector that rows of `size` have, then through those between the vectors. Inside, ~x   \
+     * stands for -x, which saves one instruction in four: every vector is then off by what  \
+     * zeros become, and the levels between them collect that error in the first. */         \
     target INLINE void visit_##bits##_##kind(int##bits##_t *f, int64_t stride,               \
                                              const int vectors, int64_t size)                \
     {                                                                                        \
@@ -158,8 +158,8 @@ static const uint64_t LANE_64[4] = {0, 1, 2, 3};
             *(memory *)(f + i * stride) = v[i];                                              \
     }
 
-/* A light block on integers of half the bits, so twice as many in a vector: two neighbouring
- * vectors meet and share the lanes of one, and are taken apart at the end. */
+/* A light block in integers of half the bits, twice as many to a vector: two neighbouring
+ * vectors meet, are packed into the lanes of one, and are unpacked at the end. */
 #define DEFINE_LIGHT(bits, half, kind, bytes, target)                                        \
     enum { LIGHT_##bits##_##kind = 16 * 16 * 2 * bytes / (bits / 8) };                       \
     _Static_assert(LIGHT_##bits##_##kind <= MASS_BLOCK, "a part of what was weighed");       \
@@ -285,8 +285,8 @@ API int64_t faintly_instructions(void)
 #endif
 }
 
-/* AVX-512 brings twice as many vectors, but no wider ones here: each vector of 64 bytes would
- * have a level more inside, and those cost four times as much as levels between vectors. */
+/* AVX-512 is used for its 32 registers, not for wider vectors: one of 64 bytes would have one more
+ * level inside, and such a level costs four times as much as one between vectors. */
 #if CLONES
 DEFINE_MANY(baseline, 16, )
 DEFINE_MANY(avx2, 32, __attribute__((target("avx2"))))
@@ -306,7 +306,7 @@ DEFINE_MANY(only, 16, )
 
 /* Threads share a long row: each transforms some eighths, then joins some columns of all. */
 #define DEFINE_WALSH_HADAMARD(bits)                                                          \
-    /* The rows from one entry to another of a table, as faintly_weigh found it. */          \
+    /* Transforms the rows in entries `from` to `to`; `found` comes from faintly_weigh. */   \
     API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t from, int64_t to,    \
                                            int64_t size, const int64_t *found)               \
     {                                                                                        \
@@ -321,7 +321,7 @@ DEFINE_WALSH_HADAMARD(32)
 DEFINE_WALSH_HADAMARD(64)
 
 /* What transformed tables hold for ids, by one map after another: the code of an id names a
- * block (a table of the map) and an entry in it, and the public sign may turn the entry. Kept are
+ * block (a table of the map) and an entry in it, and the public sign may negate it. Results are
  * the sum over the maps and the largest entry, for readers that leave one map out. Sums are
  * unsigned, so that they wrap as numpy's do. */
 #define DEFINE_GATHER(width)                                                                 \
@@ -361,12 +361,12 @@ DEFINE_WALSH_HADAMARD(64)
 DEFINE_GATHER(32)
 DEFINE_GATHER(64)
 
-/* Parities of many cells at once. A block of cells is turned into planes: plane b holds bit b
+/* Parities of many cells at once. A block of cells is transposed into planes: plane b holds bit b
  * of every index, one bit per cell. The parity of <index, code> is then the XOR of the planes
- * that the code has, for 64 cells per word; the XORs of every five planes are tabulated, so
+ * that the code selects, for 64 cells per word; the XORs of every five planes are tabulated, so
  * that a code costs four or seven look-ups. Signs are a plane of their own, |weights| a plane
  * for each of their bits, and Σ weight·(-1)^parity = Σ |weight| - 2·Σ |weight| where odd. */
-#define PLANE_LANES 32 /* words of 32 cells each: 1024 cells, whose tables fit the first cache */
+#define PLANE_LANES 32 /* words of 32 cells each: 1024 cells, whose tables fit the L1 cache */
 #define PLANE_WORDS (PLANE_LANES / 2)
 #define WHOLE _Pragma("GCC unroll 1") /* loops that are unrolled early never become vectors */
 #define GROUP 5
@@ -378,7 +378,7 @@ struct planes {
     uint64_t weight[32][PLANE_WORDS];
 };
 
-/* Which cell becomes which bit is free as long as all planes agree: bit r of lane l is cell
+/* Any order of cells will do, as long as all planes share it: bit r of lane l is cell
  * 32·r + l, so that a 32 x 32 transposition in every lane needs no move between lanes. */
 INLINE void transpose(uint32_t (*rows)[PLANE_LANES])
 {
@@ -452,7 +452,7 @@ INLINE void count_odd(const struct planes *planes, const int groups, const uint3
             odd[w] = t[0][w] ^ t[1][w] ^ t[2][w] ^ t[3][w];
         WHOLE for (int w = 0; groups == GROUPS && w < PLANE_WORDS; w++)
             odd[w] ^= t[4][w] ^ t[5][w] ^ t[6][w];
-        uint32_t any = planes->any; /* a loop of unknown length leaves lanes to the inner one */
+        uint32_t any = planes->any; /* of unknown length: the inner loop is vectorised instead */
         for (int m = 0; any; any >>= 1, m++) {
             uint64_t ones = 0;
             WHOLE for (int w = 0; w < PLANE_WORDS; w++)
@@ -491,7 +491,7 @@ HOT static void read_cells_hot(const uint32_t *index, const int32_t *weight, int
 }
 
 #if CLONES
-/* Clones cannot ask for the instruction that counts the ones of every lane. */
+/* target_clones cannot request the instruction that counts the ones of every lane. */
 __attribute__((target("avx512bw,avx512vl,avx512vpopcntdq"))) static void
 read_cells_counting(const uint32_t *index, const int32_t *weight, int64_t cells,
                     const uint32_t *codes, int64_t count, int64_t *totals)

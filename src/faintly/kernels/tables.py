@@ -12,7 +12,7 @@ from faintly.primitives import hashing
 
 CELLS = "index u32[n], weight i32[n]"
 MASS_BLOCK = 4096  # entries summed together; tables.c has the same number
-COLUMNS = 64  # of a long row that threads share; whole vectors for every instruction set
+COLUMNS = 64  # least part of a long row for a thread; whole vectors in every instruction set
 
 
 def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
@@ -29,7 +29,7 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
         The mass with these cells; OverflowError before anything is added if it is too large.
     """
     bits = table_bits(tables, "tables")
-    # Columns must not change while the tables do.
+    # Cells that lie in the tables would change while they are added.
     index, weight = (
         column.copy() if np.may_share_memory(tables, column) else column
         for column in arrays(CELLS, index, weight)
@@ -137,7 +137,7 @@ def total_mass(tables: TableArray) -> int:
 def gather(
     tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int, *, turn: bool = True
 ) -> IntArray:
-    """Return (2, ids): sum and largest, over the maps, of what transformed tables hold for each id.
+    """Return (2, ids): sum and largest, over the maps, of what transformed tables have for each id.
 
     A map has `blocks` tables, and the code of an id names one of them and an entry in it. The
     public sign of the id multiplies the entry, unless `turn` is False.
@@ -175,8 +175,8 @@ def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntAr
     index, weight = arrays(CELLS, index, weight)
     (codes,) = arrays("codes u32[n]", codes)
 
-    def read(some: slice, asked: slice, sums: IntArray) -> None:
-        columns, keys = (index[some], weight[some]), codes[asked]
+    def read(some: slice, queried: slice, sums: IntArray) -> None:
+        columns, keys = (index[some], weight[some]), codes[queried]
         call("read_cells", *columns, len(columns[0]), keys, len(keys), sums)
 
     if in_c():

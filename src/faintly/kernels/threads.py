@@ -23,23 +23,23 @@ LONG = 2**22  # entries of a row that threads share
 
 def threads() -> int:
     """Return how many threads kernels may use."""
-    asked = os.environ.get("FAINTLY_THREADS", "")
-    if asked:
-        if not asked.isdecimal() or int(asked) < 1:
-            raise InvalidInput(f"FAINTLY_THREADS must be a positive integer, got {asked!r}")
-        return int(asked)
+    setting = os.environ.get("FAINTLY_THREADS", "")
+    if setting:
+        if not setting.isdecimal() or int(setting) < 1:
+            raise InvalidInput(f"FAINTLY_THREADS must be a positive integer, got {setting!r}")
+        return int(setting)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def pieces(count: int, least: int) -> int:
-    """Return into how many slices of at least `least` a range of `count` is cut."""
+    """Return how many slices, each of at least `least`, a range of `count` is cut into."""
     return min(threads(), count // least) if count >= 2 * least else 1
 
 
 def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
-    """Call work(start, stop) on slices of range(count), each of `least` or more, and wait.
+    """Call work(start, stop) on slices of range(count), each of `least` or more, and wait for all.
 
     The slices depend on the number of threads, so `work` must not let a result depend on them.
     """

@@ -10,7 +10,7 @@ planner             forecast    variance, bias and loss before there are reports
 auditor             law         the exact probability of every report, in small cases
 evaluation          simulation  the integers of many reports at once
 
-The last four are parts: objects of their own, made when they are first asked for.
+The last four are parts: objects of their own, made when they are first used.
 """
 
 from abc import ABC, abstractmethod
@@ -43,7 +43,7 @@ class Mechanism(ABC):
     layout: Layout
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
 
-    # A mechanism has a forecast and a law of its own, and other parts where it differs.
+    # Every mechanism replaces forecast and law; the others have a default.
     tables = cached_property(Tables)
     forecast = cached_property(Forecast)
     law = cached_property(Law)
@@ -96,7 +96,7 @@ class Mechanism(ABC):
 
     @property
     def domain(self) -> str:
-        """Return which values are taken: signed, nonnegative or set; see `core.projection`.
+        """Return the values that are taken: signed, nonnegative or set; see `core.projection`.
 
         It is the widest domain, within the plan's values, that `check_vector` takes. Clients
         project their data onto it, so `check_vector` must refuse no value of it.

@@ -60,8 +60,8 @@ class CellShape:
 Sized = TypeVar("Sized", bound=CellShape)
 
 
-class Wanted(NamedTuple):
-    """Sizes that a request fixes; None leaves them open."""
+class FixedSizes(NamedTuple):
+    """Sizes that a request fixes; None leaves one open."""
 
     bits: int | None
     blocks: int | None
@@ -74,18 +74,18 @@ def smallest(shapes: Sequence[Sized], clients: int) -> Sized | None:
 
     Saving a byte is not worth tables far larger than the reports could fill.
     """
-    room = max(LEAST_CELLS, CELLS_PER_CLIENT * clients)
-    few = [one for one in shapes if one.cells <= room] or shapes
+    limit = max(LEAST_CELLS, CELLS_PER_CLIENT * clients)
+    few = [one for one in shapes if one.cells <= limit] or shapes
     return min(few, key=lambda one: (one.record_bytes, one.cells), default=None)
 
 
-def wanted(request: Request, owner: str, limits: Mapping[str, int]) -> list[int | None]:
+def fixed_sizes(request: Request, owner: str, limits: Mapping[str, int]) -> list[int | None]:
     """Return the sizes that a request fixes, each up to its limit; None leaves one open."""
     given = {name: value for name, value in request.options.items() if value is not None}
     for name in ("bits", "maps"):
         given.setdefault(name, getattr(request, name))
     found = [given.pop(name, None) for name in limits]
-    require.no_more(given, owner, ", ".join(limits))
+    require.none_left(given, owner, ", ".join(limits))
     for value, (name, most) in zip(found, limits.items(), strict=True):
         if value is not None:
             require.integer(value, name, 1, most)
@@ -98,7 +98,7 @@ def doubled(least: int, most: int) -> list[int]:
 
 
 def naming_bits(size: int | None, blocks: int) -> int:
-    """Return the fewest bits of a code within its block that tell all keys apart."""
+    """Return the fewest bits of a code within its block that distinguish all keys."""
     codes = 1 if size is None else max(1, (size - 1).bit_length())
     return max(1, codes - (blocks.bit_length() - 1))
 
@@ -113,7 +113,7 @@ def code_bits(inside: int, blocks: int, size: int | None) -> int:
     """
     if blocks == 1:
         return inside
-    # Keys never merge if all codes fit: 2^D ≤ B·2^inside. An open universe is folded anyway.
+    # Keys never share a code if all codes fit: 2^D ≤ B·2^inside. An open universe is folded anyway.
     return MAX_BITS if size is None else inside + blocks.bit_length() - 1
 
 
@@ -123,7 +123,7 @@ class CellForecast(Forecast):
     mechanism: "BitCells"
 
     def pair_covariance(self) -> float:
-        """Return 0: every item answers by a coin of its own."""
+        """Return 0: every item answers with a coin of its own."""
         return 0.0
 
 
@@ -142,8 +142,8 @@ class CellLaw(Law):
     def probabilities(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of all cells of a report, given the map that it names.
 
-        An item's place in the outcome begins with its block. Items are in their order of
-        elimination, unless a fourth entry ranks them.
+        An item's entry in the outcome begins with its block. Items are eliminated in the order
+        given, unless a fourth element of the entry ranks them.
         """
         placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
         return joint(
@@ -196,7 +196,7 @@ class BitCells(Planned):
         return (codes % blocks).astype(np.int64), (codes // blocks & low).astype(np.uint32)
 
     def _segments(self, owners: IntArray, blocks: IntArray, clients: int) -> tuple[IntArray, ...]:
-        """Return items in the order of their clients' blocks, and how many each of these has."""
+        """Return the items sorted by client and block, and how many each block has."""
         segment = owners * self.blocks + blocks
         counts = np.bincount(segment, minlength=clients * self.blocks)
         return np.argsort(segment, kind="stable"), counts

@@ -29,8 +29,8 @@ class Forecast(Part, ABC):
         """
         excess = self.held_excess_moment
         more = by_value(lambda v: excess * np.abs(v) - v**2, vectors)
-        quiet = self.variance(mean_square(vectors))
-        return quiet + means_at(vectors, more, ids)
+        unheld = self.variance(mean_square(vectors))
+        return unheld + means_at(vectors, more, ids)
 
     @property
     def held_excess_moment(self) -> float:
@@ -83,8 +83,8 @@ class Forecast(Part, ABC):
         """Return the share of its values that each client's report leaves out, over all hashes.
 
         Unlike `relative_bias` it covers vectors of more than k items. By default items are cut
-        to k where more would be refused. Elsewhere the loss is `relative_bias` at the client's
-        number of items, and at most what a cut to k would lose.
+        to k where the mechanism would refuse more. Elsewhere the loss is `relative_bias` at the
+        client's number of items, and at most what a cut to k would lose.
         """
         if self.mechanism.enforces_sparsity:
             return self.cut(vectors.lengths)

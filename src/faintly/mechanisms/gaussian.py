@@ -43,7 +43,7 @@ SMALL_REPORTS = 2**20  # possible reports of an enumerated case
 
 
 class GaussianForecast(Forecast):
-    """Noise and rounding, the same at every key."""
+    """The variance of noise and rounding, the same at every key."""
 
     mechanism: "Gaussian"
 
@@ -68,7 +68,7 @@ class GaussianForecast(Forecast):
 
 
 class GaussianLaw(CoordinatesLaw):
-    """Coordinates are independent."""
+    """The law of independent noisy coordinates."""
 
     mechanism: "Gaussian"
 
@@ -76,7 +76,7 @@ class GaussianLaw(CoordinatesLaw):
         """Yield one key, and two keys where reports of two stay few enough."""
         reach = require.l1_distance(self.plan.unit)
         step = min(1.0, reach) / 2
-        # The range is seldom exceeded, or the tails that distinguish two inputs would be lost.
+        # The range must be wide: the tails that it clips are what distinguishes two inputs.
         wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}
         one = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(1)}
         fine = (-1.0, -0.5, 0.0, step, 0.5, 1 - step, 1.0)
@@ -90,15 +90,13 @@ class GaussianLaw(CoordinatesLaw):
         return joint_law(self.coordinate_law, self.mechanism.keys, values, outcome)
 
     def coordinate_law(self, value: float) -> FloatArray:
-        """Return the law of what a report says about a key of this value."""
-        mechanism = self.mechanism
-        far = (
-            mechanism.range + mechanism.steps + math.ceil(40 * math.sqrt(mechanism.variance_steps))
-        )
-        shape = gaussian.law(mechanism.variance_steps, far)
-        out = np.zeros(2 * mechanism.range + 1)
-        for shift, share in rounding_law(value, mechanism.steps):
-            out += share * kept_law(shape, far - shift, mechanism.range)
+        """Return the law of a report's integer for a key of this value."""
+        reach, steps = self.mechanism.range, self.mechanism.steps
+        far = reach + steps + math.ceil(40 * math.sqrt(self.mechanism.variance_steps))
+        shape = gaussian.law(self.mechanism.variance_steps, far)
+        out = np.zeros(2 * reach + 1)
+        for shift, share in rounding_law(value, steps):
+            out += share * kept_law(shape, far - shift, reach)
         return out
 
 
@@ -113,13 +111,13 @@ class Gaussian(Mechanism):
     plan: Plan
     steps: int  # grid steps per unit
     variance_steps: int  # of the noise, in squared grid steps
-    range: int  # what a report can say, in grid steps
+    range: int  # largest integer of a report, in grid steps
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coarsest grid and the least variance that keep the budget."""
         require.protects(request, WithinL1, "gaussian")
-        require.no_more(request.options, "gaussian")
+        require.none_left(request.options, "gaussian")
         hashing = require.direct(request, "gaussian", FAMILY)
         if request.budget.delta == 0:
             raise BoundDoesNotApply(
@@ -200,8 +198,8 @@ class Gaussian(Mechanism):
 def _keys(universe: Universe) -> int:
     if universe.size is None or universe.size > MAX_KEYS:
         raise InvalidPlan(
-            f"a Gaussian report holds one integer for each key, of which there may be {MAX_KEYS} "
-            "at most; use retrieval-l1, projection-choice or a smaller universe"
+            f"a Gaussian report holds one integer for each key, so at most {MAX_KEYS} keys are "
+            "allowed; use retrieval-l1, projection-choice or a smaller universe"
         )
     return universe.size
 
@@ -223,7 +221,7 @@ def kept_delta(epsilon: float, reach: float, steps: int, variance: int, keys: in
 
 def _rounds_freely(epsilon: float, reach: float, steps: int, variance: int) -> bool:
     rate = gaussian.growth(epsilon, _square(reach, steps), variance)
-    # The rate is a float; Lemma 3 wants it exactly, so a neighbourhood of it is checked.
+    # The rate is a float, but Lemma 3 needs the exact one, so both sides of it are checked.
     most = _largest_move(reach, steps)
     return all(gaussian.rounding_is_free(rate * near, most) for near in (1 - 1e-6, 1 + 1e-6))
 

@@ -71,7 +71,7 @@ def one_of(value: Any, name: str, choices: Iterable[Any]) -> Any:
     return value
 
 
-def no_more(options: Mapping[str, Any], owner: str, known: str = "") -> None:
+def none_left(options: Mapping[str, Any], owner: str, known: str = "") -> None:
     """Refuse options that are left after a mechanism took its own."""
     if options:
         also = f"; it has {known}" if known else ""
@@ -86,8 +86,8 @@ def no_tables(request: Request, owner: str) -> None:
 
 def direct(given: Request | Plan, owner: str, family: str) -> Hashing:
     """Return the only hash there is, or refuse tables and other families."""
-    asked = given.family or family if isinstance(given, Request) else given.hashing.family
-    if given.decode != "direct" or asked != family:
+    named = given.family or family if isinstance(given, Request) else given.hashing.family
+    if given.decode != "direct" or named != family:
         raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
     if isinstance(given, Request):
         no_tables(given, owner)

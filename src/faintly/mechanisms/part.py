@@ -1,4 +1,4 @@
-"""Parts of a mechanism: what one of its callers needs, apart from what devices and servers do."""
+"""Parts of a mechanism: each has what one caller needs and others do not."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """An object that belongs to one mechanism, and says more about it."""
+    """The base of all parts: it knows its mechanism."""
 
     def __init__(self, mechanism: "Mechanism") -> None:
         self.mechanism = mechanism

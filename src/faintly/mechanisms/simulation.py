@@ -1,4 +1,4 @@
-"""What simulations share: sums over the reports of many clients, and means of their vectors."""
+"""Totals of simulated reports, and the sums and means that simulations and forecasts share."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,7 +11,7 @@ from faintly.primitives.entropy import Rng, uniform_seeds
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
 BLOCK = 2**15  # values that stay in a cache from one step to the next
-LENGTHS = 64  # at which a function of a client's number of items is computed
+LENGTHS = 64  # numbers of items at which a function of a client's length is computed
 COUNTED = 2**24  # keys up to which sums use an array over the universe
 
 
@@ -60,21 +60,21 @@ class Simulation(Part):
 
 def sums_at(keys: AnyArray, weights: AnyArray, ids: IdArray) -> AnyArray:
     """Return, for each id, the sum of the weights beside keys that equal it."""
-    asked, places = np.unique(ids, return_inverse=True)
-    sums = np.zeros(len(asked) + 1, dtype=weights.dtype)
-    np.add.at(sums, positions(asked, keys.astype(np.uint64)), weights)
+    known, places = np.unique(ids, return_inverse=True)
+    sums = np.zeros(len(known) + 1, dtype=weights.dtype)
+    np.add.at(sums, positions(known, keys.astype(np.uint64)), weights)
     return sums[places]
 
 
-def positions(asked: IdArray, keys: IdArray) -> IntArray:
-    """Return where each key is among ids in ascending order; len(asked) where it is not."""
-    most = int(max(keys.max(initial=0), asked.max(initial=0)))
+def positions(known: IdArray, keys: IdArray) -> IntArray:
+    """Return where each key is among known ids in ascending order; len(known) where it is not."""
+    most = int(max(keys.max(initial=0), known.max(initial=0)))
     if most < len(keys):  # then a table is faster than a search
-        table = np.full(most + 1, len(asked))
-        table[asked] = np.arange(len(asked))
+        table = np.full(most + 1, len(known))
+        table[known] = np.arange(len(known))
         return table[keys]
-    place = np.searchsorted(asked, keys)
-    place[np.append(asked, np.uint64(0))[place] != keys] = len(asked)
+    place = np.searchsorted(known, keys)
+    place[np.append(known, np.uint64(0))[place] != keys] = len(known)
     return place
 
 

@@ -37,7 +37,7 @@ class SymbolForecast(Forecast):
 
 
 class SymbolLaw(Law):
-    """The law of a report from those of its rows, by elimination."""
+    """The law of a report, from the laws of the answers in its basis."""
 
     mechanism: "Symbols"
 
@@ -63,10 +63,8 @@ class SymbolLaw(Law):
         held = [(place, value) for place, value in zip(outcome, values, strict=True) if value]
         mechanism.check_items(len(held))
         held.sort(key=lambda one: one[0][2:])
-        law = np.full(
-            mechanism.order**mechanism.symbols,
-            float(mechanism.order) ** -mechanism.symbols,
-        )
+        count = mechanism.order**mechanism.symbols
+        law = np.full(count, 1 / count)
         for row, content in self._contents(held):
             law *= self._factors(content)[inner_products(row, mechanism.order)]
         return law
@@ -98,7 +96,7 @@ class Symbols(Planned):
 
     form: str
     symbols: int  # t: sent in a report
-    channel: Any  # its order q, and scale and second moments of what it makes a server read
+    channel: Any  # with its order q, the scale of readings and their second moments
 
     @property
     def order(self) -> int:
@@ -119,12 +117,12 @@ class Symbols(Planned):
     def scale(self) -> float:  # type: ignore[override]
         return float(self.channel.scale)
 
-    def _parts(self, offsets: IntArray, room: int) -> Iterator[tuple[int, int]]:
-        """Yield slices of the clients, each of about as many items as there is room for."""
+    def _parts(self, offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:
+        """Yield slices of the clients, each of at most `most` items, or of a single client."""
         start, count = 0, len(offsets) - 1
         while start < count:
-            fits = int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1
-            stop = min(count, max(start + 1, fits), start + room)
+            fits = int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1
+            stop = min(count, max(start + 1, fits), start + most)
             yield start, stop
             start = stop
 
@@ -139,9 +137,9 @@ class Symbols(Planned):
     def _moment(self, sketch: Sketch, ids: IdArray) -> FloatArray:
         """Return the second moment of what was read at each id.
 
-        A held item has a larger one than an absent one, by an amount that depends on mean |v|.
-        Where values cancel the mean does not show it, so it is measured. Reports are sorted, so
-        every m-th of them represents all.
+        It is larger at a held item than at an absent one, by an amount that depends on mean |v|.
+        Where values cancel, the mean does not show |v|, so the moment is measured. Reports are
+        sorted, so every m-th of them represents all.
         """
         assert sketch.hash_seeds is not None and sketch.fields is not None
         some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))

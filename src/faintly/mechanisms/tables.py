@@ -1,7 +1,7 @@
 """Table decoding: cells of tables, whose transform holds the sums of all keys at once.
 
-A mechanism has one such part, `mechanism.tables`, which a server asks for. One that decodes by
-tables derives a class of its own with `cells`, and whatever else differs from one table per map:
+Every mechanism has such a part, `mechanism.tables`, for the server. One that decodes by tables
+derives a class of its own with `cells`, and whatever else differs from one table per map:
 
     tables = cached_property(MyTables)
 """
@@ -27,7 +27,7 @@ READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 class Tables(Part):
     """What a sketch keeps of reports, and how keys are read from it by public maps."""
 
-    map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
+    map_first: ClassVar[bool] = False  # whether the map's number is the first field, not the last
     turned: ClassVar[bool] = True  # whether a key's public sign multiplies what a map holds for it
 
     @property
@@ -105,7 +105,7 @@ class Tables(Part):
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
 
     def gather_map(self, tables: TableArray, ids: IdArray, j: int) -> tuple[IntArray, float, int]:
-        """Return what map j holds for each id; the squares and the size of what was read.
+        """Return what map j holds for each id, and its sum of squares and number of entries.
 
         Args:
             tables: those of this map alone, not transformed.
@@ -138,16 +138,16 @@ class Tables(Part):
         bits, low = np.uint32(columns.bit_length() - 1), np.uint32(columns - 1)
         totals = np.zeros(len(ids), dtype=np.int64)
         used = np.unique(self.map_of(batch)).tolist()  # few, where an audit reads one report
-        asked = list(self._asked(ids, bits, used))
+        lookups = list(self._lookups(ids, bits, used))
         for start in range(0, len(batch), READ_AT_ONCE):
             cells = self.cells(batch.take(slice(start, start + READ_AT_ONCE)))
-            parted = _by_row(cells, bits, rows)
-            for row, keys, codes, signs in asked:
-                index, weight = parted[row]
+            by_row = _by_row(cells, bits, rows)
+            for row, keys, codes, signs in lookups:
+                index, weight = by_row[row]
                 totals[keys] += signs * kernels.read_cells(index & low, weight, codes)
         return totals
 
-    def _asked(
+    def _lookups(
         self, ids: IdArray, bits: np.uint32, maps: list[int]
     ) -> Iterator[tuple[int, AnyArray, WordArray, IntArray]]:
         """Yield for each table of these maps which ids it holds, their codes and their signs."""
@@ -176,7 +176,7 @@ class Tables(Part):
 
 
 def wide_enough(tables: TableArray, factor: int) -> np.dtype[Any]:
-    """Return the type of integers that hold `factor` times what one of the tables adds up to."""
+    """Return the type of integers that hold `factor` times the mass of any of the tables."""
     heaviest = max(kernels.total_mass(one) for one in np.split(tables, len(tables)))
     wide = heaviest * factor >= 2 ** (8 * tables.itemsize - 1)
     return np.dtype(np.int64) if wide else tables.dtype

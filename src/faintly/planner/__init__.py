@@ -1,4 +1,4 @@
-"""From what a deployer wants to a plan that says so."""
+"""From a deployer's request to a plan."""
 
 from faintly.planner.bounds import lower_bound
 from faintly.planner.build import make_plan

@@ -136,7 +136,7 @@ def user_average_bound(epsilon: float, sparsity: int, universe: int | None = Non
     """Return LB1, a bound on n·Var averaged over keys and over uniform k-sparse sign vectors.
 
     The argument bounds the second moment; over a universe of d keys a mean square of k/d
-    belongs to the values themselves and is taken off.
+    belongs to the values themselves and is subtracted.
     """
     ratio, gain = math.exp(epsilon), math.expm1(epsilon)
     single = 8 / gain if ratio >= 3 else ((ratio + 1) / gain) ** 2

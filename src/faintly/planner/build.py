@@ -42,10 +42,10 @@ def make_plan(
         epsilon: privacy budget of one report.
         clients: expected number of clients; more may report.
         universe: a size, a list of names, or a `Universe` (open for any text).
-        sparsity: items a client holds at most; what a client holds beyond it is lost in part.
-        sample: instead of the sparsity, a pilot to choose it from: a path, or data in any shape
-            that `vectors_from` takes. The sparsity taken is in the plan; `try_sparsities` shows
-            what others would do.
+        sparsity: most items of a client; what a client holds beyond it is partly lost.
+        sample: instead of the sparsity, pilot data to choose it from: a path, or data in any shape
+            that `vectors_from` takes. The plan has the sparsity chosen; `try_sparsities` compares
+            it with others.
         delta: above 0 only where a theorem needs it.
         failure: chance that clipping or truncation touches any report.
         values: signed, nonnegative, or set where every value is 1; clients move others to the
@@ -54,15 +54,15 @@ def make_plan(
             the default for signed values; else it is 0.05.
         mechanism: name of a registered mechanism; None takes the best of the ranking.
         decode: table answers all keys at once, direct any key at O(reports). None lets the
-            ranking choose; with a named mechanism it is table where that can be.
+            ranking choose; with a named mechanism it is table where possible.
         family: hash family; None lets the mechanism choose.
         maps: public maps of the linear family; None lets the mechanism choose.
         bits: code bits of the linear family; None lets the mechanism choose.
         memory: bytes that the tables of a server may take.
-        hard_sparsity: no vector holds more items than the sparsity, and the application sees
-            to it; then mechanisms that refuse such vectors rank beside the others.
+        hard_sparsity: the application ensures that no vector holds more items than the sparsity;
+            then mechanisms that refuse such vectors rank beside the others.
         salt: 16 public bytes; fresh ones by default.
-        **options: the knobs of the mechanism that is named, such as bins, steps, row or cap.
+        **options: those of the named mechanism, such as bins, steps, row or cap.
     """
     wanted = locals() | {"options": options or None}  # every argument, by its name
     for name in ("sparsity", "sample", "salt"):
@@ -81,7 +81,7 @@ def make_plan(
 
 
 def _named(request: PlanRequest, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
-    """Return the plan that a named mechanism makes of the options."""
+    """Return the plan of a named mechanism with these options."""
     refusals = []
     for decode in request.decodes:
         try:

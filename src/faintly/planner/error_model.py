@@ -7,22 +7,22 @@ from statistics import NormalDist
 from faintly.core import Plan, Universe
 from faintly.mechanisms import Mechanism, mechanism_of
 
-OPEN_KEYS = 10**6  # keys that an open universe is assumed to be asked about
+OPEN_KEYS = 10**6  # keys assumed to be queried in an open universe
 TYPICAL_SHARE = 0.25  # of k: what squared values add up to in k items of size one half
 FALSE_RATE = 0.05  # chance that any key nobody holds stands out: that of top lists
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorModel:
-    """Predicted n·Var at a key that nobody holds, and what follows from it."""
+    """The predicted n·Var of a plan's estimates, and what follows from it."""
 
     worst: float  # every client holds k items of size 1, and at most `share` of them the key
     typical: float  # clients hold values whose squares add up to `mean_square`
     clients: int
     keys: int
     failure: float  # β
-    unheld: float  # the worst where nobody holds the key,
-    held: float  # and where everybody may
+    unheld: float  # the same where nobody holds the key
+    held: float  # the same where everybody may hold it
     share: float = 1.0
 
     @property
@@ -42,7 +42,7 @@ class ErrorModel:
 
 
 def predict(plan: Plan, mean_square: float | None = None, share: float = 1.0) -> ErrorModel:
-    """Return the error a plan should expect.
+    """Return the error to expect of a plan.
 
     Args:
         plan: the collection.
@@ -69,7 +69,7 @@ def error_of(mechanism: Mechanism, mean_square: float | None, share: float) -> E
 
 
 def keys_of(universe: Universe) -> int:
-    """Return how many keys will be asked about: all of them, or a guess where it is open."""
+    """Return how many keys will be queried: all of them, or a guess for an open universe."""
     return universe.size or OPEN_KEYS
 
 

@@ -1,6 +1,6 @@
 """What clients hold beyond the plan's sparsity k, and what that does to means.
 
-A mechanism says by `lost` which share of a client's values its report leaves out. What is left,
+A mechanism's `forecast.lost` is the share of a client's values that reports leave out. The rest,
 
     carried mean of x = Σ over clients of v[x]·(1 - lost) / clients,
 
@@ -16,7 +16,7 @@ from faintly.core import FloatArray, IdArray, VectorBatch
 from faintly.mechanisms import Mechanism
 from faintly.mechanisms.simulation import means_at
 
-SLIGHT = 0.0005  # of all weight: it would be shown as nothing
+SLIGHT = 0.0005  # of all weight: a smaller loss would be shown as 0.0 %
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,8 +31,8 @@ class Excess:
     over: int  # clients of more than k items
     most: int  # items of the longest vector
     lost: float  # share of the sum of all |v| that reports leave out
-    mean: float  # the true mean that loses most,
-    carried: float  # and what is left of it
+    mean: float  # the true mean that loses most
+    carried: float  # what reports carry of it
 
     @property
     def bias(self) -> float:
@@ -49,14 +49,14 @@ class Excess:
             f"than {planned}, up to {self.most:,}."
         )
         if self.lost < SLIGHT:
-            return f"{held} Their reports carry them all the same."
+            return f"{held} Their reports still carry all of them."
         return (
             f"{held} Their reports leave out {self.lost:.1%} of all weight. The mean that loses "
             f"most is {self.mean:.3f}, and answers are about {self.carried:.3f}."
         )
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the excess as JSON."""
         return asdict(self)
 
 
@@ -79,6 +79,6 @@ def excess(mechanism: Mechanism, vectors: VectorBatch) -> Excess:
 
 
 def carried_means(mechanism: Mechanism, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-    """Return the mean of each id over all clients, of what their reports carry."""
+    """Return the mean at each id, over all clients, of what their reports carry."""
     kept = 1 - mechanism.forecast.lost(vectors)[vectors.owners]
     return means_at(vectors, vectors.values * kept, ids)

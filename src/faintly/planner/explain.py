@@ -126,7 +126,7 @@ def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> 
         f"{keys:,} keys is {visible:.4g}."
     )
     if pick.bias > 1e-6:
-        text += f" Means may be too small by up to {pick.bias:.2g} of themselves."
+        text += f" Means may be too small by up to {pick.bias:.2g} of their size."
     text += f" One lying device moves any mean by at most {pick.influence / pick.plan.clients:.3g}."
     if expected_mean is not None and expected_mean >= visible:
         text += f" A mean of {expected_mean:g} would stand out."

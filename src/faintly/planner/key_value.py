@@ -9,8 +9,8 @@ event   at ε/2: two neighbouring steps of ε/2 each
 l1:2    at ε: one step
 user    at ε: any change is one step
 
-`key_value_plan` compares the first two by their error, and `entry_guarantee` reads off any plan
-what it means for an entry, from the integers that the plan carries.
+`key_value_plan` compares the first two by their error, and `entry_guarantee` returns what any plan
+proves for an entry, from the plan's integers.
 """
 
 from dataclasses import dataclass, replace

@@ -30,15 +30,15 @@ CHECKS = {int: whole, float: real, str: text}  # of a field, by its type
 class PlanRequest(CommonRequest):
     """What a deployer wants; None leaves a choice to the planner."""
 
-    share: float | None = None  # largest of the clients that hold a key of interest; see `shared`
+    share: float | None = None  # largest share of clients with a key of interest; see `shared`
     mechanism: str | None = None
     options: Mapping[str, Any] | None = None  # None: every variant of the mechanism
     decode: str | None = None
     max_bytes: int | None = None
     mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
     measure: str = MEASURES[0]
-    # The application makes sure that no vector holds more, so refusing longer ones is no drawback.
-    # A delta does not: by default a client's policy refuses such mechanisms.
+    # The application ensures that no vector holds more, so refusing longer ones is no drawback. A
+    # delta above 0 does not imply that: by default a client's policy refuses such mechanisms.
     hard_sparsity: bool = False
 
     def __post_init__(self) -> None:
@@ -67,8 +67,8 @@ class PlanRequest(CommonRequest):
     def shared(self) -> float:
         """Return the largest share of the clients that hold a key of interest.
 
-        By default that of real data, but all of them where values have signs: a key that many
-        hold may then have a small mean, so that answers do not show how many hold it.
+        The default is that of real data, or 1 where values have signs: a key that many hold may
+        then have a small mean, so that answers do not show how many hold it.
         """
         if self.share is not None:
             return self.share
@@ -76,7 +76,7 @@ class PlanRequest(CommonRequest):
 
     @property
     def keys(self) -> int:
-        """Return how many keys will be asked about."""
+        """Return how many keys will be queried."""
         return keys_of(self.universe)
 
     @property
@@ -95,7 +95,7 @@ class PlanRequest(CommonRequest):
     def decodes(self) -> tuple[str, ...]:
         """Return the ways of decoding to consider: both, unless one was requested.
 
-        Maps and bits describe public maps, so setting them asks for tables.
+        Maps and bits describe public maps, so setting them implies tables.
         """
         if self.decode is not None:
             return (self.decode,)
@@ -108,7 +108,7 @@ class PlanRequest(CommonRequest):
 
 
 def request_names() -> set[str]:
-    """Return the names of what `request_for` takes."""
+    """Return the names of the arguments of `request_for`."""
     names = {each.name for each in fields(PlanRequest)} - {"unit", "budget"}
     return names | {"protect", "epsilon", "delta"}
 
@@ -145,7 +145,7 @@ def check_salt(salt: bytes | None) -> None:
 
 
 def as_universe(universe: int | str | Universe | list[str]) -> Universe:
-    """Return the universe of a size, of a list of names, or as it is."""
+    """Return a universe unchanged, or that of a size or of a list of names."""
     if isinstance(universe, Universe):
         return universe
     if isinstance(universe, str):
@@ -156,5 +156,5 @@ def as_universe(universe: int | str | Universe | list[str]) -> Universe:
         )
     if isinstance(universe, Real):
         return Universe.indexed(whole(universe, "a universe's size"))
-    assert not isinstance(universe, int)  # which is real
+    assert not isinstance(universe, int)  # every int is a Real
     return Universe.named(universe)

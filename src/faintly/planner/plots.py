@@ -4,7 +4,7 @@ A ranking is drawn as error against bytes, and error against epsilon. With a sam
 third picture, of bias and noise against the sparsity.
 
 One colour and one marker per mechanism, in Okabe and Ito's palette, which colour-blind
-readers can tell apart. Filled marks decode by table, hollow ones directly.
+readers can distinguish. Filled marks decode by table, hollow ones directly.
 """
 
 import math
@@ -61,7 +61,7 @@ def pyplot(path: Path) -> Any:
 
 @contextmanager
 def figure(path: Path, *shape: int, **how: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a figure in the house style and its axes; it is written at the end."""
+    """Yield a figure in the house style and its axes; the figure is written at the end."""
     plt = pyplot(path)
     with plt.rc_context(STYLE):
         made, axes = plt.subplots(*shape, **how)
@@ -93,10 +93,10 @@ def draw_answers(
     """Write a picture of answers with their error bars beside the truth.
 
     Args:
-        path: of the picture, whose name says its format.
+        path: of the picture, in the format of its suffix.
         found: the answers, a row for each.
         truth: the true mean of each.
-        noise: the least and the largest mean that noise explains, and what to call them.
+        noise: the least and the largest mean that noise explains, and a label for them.
         labels: of the axis of means, and of the picture.
         unbiased: also draw the unbiased means that posterior answers are made of.
     """
@@ -125,7 +125,7 @@ def _short(key: object) -> str:
 
 
 def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
-    """Write the pictures side by side, in the format that the file's name asks for."""
+    """Write the pictures side by side, in the format of the file's suffix."""
     request = ranking.request
     count = 2 if trials is None else 3
     with figure(path, 1, count, figsize=(5.5 * count, 5.4)) as (made, every):
@@ -170,7 +170,7 @@ def best_by_epsilon(ranking: Ranking) -> dict[str, list[tuple[float, float]]]:
 
 
 def _look(name: str) -> dict[str, Any]:
-    # Ours come first, so that another baseline changes no colour.
+    # Ours come first, so that a new baseline changes no colour.
     place = [*mechanism_names(baselines=False), *mechanism_names()].index(name)
     return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
 
@@ -224,7 +224,7 @@ def _error_against_epsilon(axes: "Axes", ranking: Ranking) -> None:
     request = ranking.request
     budgets = [Budget(epsilon, request.budget.delta) for epsilon in EPSILONS]
     bounds = np.array([replace(request, budget=budget).bound for budget in budgets])
-    # A bound of nothing has no place on a logarithmic axis.
+    # A bound of 0 has no place on a logarithmic axis.
     floors = np.sqrt(np.where(bounds > 0, bounds, np.nan) / request.clients)
     axes.plot(EPSILONS, floors, color="black", linestyle="--", linewidth=1.2)
     axes.axvline(request.budget.epsilon, color="0.75", linewidth=1, zorder=0)
@@ -235,7 +235,7 @@ def _error_against_epsilon(axes: "Axes", ranking: Ranking) -> None:
 def _bias_against_noise(axes: "Axes", trials: Trials) -> None:
     axes.set_xscale("log")
     tried = [one.sparsity for one in trials.tried]
-    # Nothing lost has no place on a logarithmic axis.
+    # A bias of 0 has no place on a logarithmic axis.
     biases = [one.excess.bias or math.nan for one in trials.tried]
     axes.plot(tried, biases, "v-", color=COLOURS[1], label="bias")
     axes.plot(tried, [one.noise for one in trials.tried], "o-", color=COLOURS[0], label="noise")

@@ -1,7 +1,7 @@
-"""A sparsity from a pilot: for several k, what clients lose against the noise.
+"""A sparsity from pilot data: for several k, what clients lose against the noise.
 
 A small k leaves out part of what people hold, which is bias; a large one costs noise, bytes or
-both. The error of a mean is the root of both squared. The planner takes the smallest k whose
+both. The squared error of a mean is the sum of both squares. The planner takes the smallest k whose
 error is within one per cent of the lowest: the difference does not show, and reports are smaller.
 """
 
@@ -47,11 +47,11 @@ class Trial:
 
     @property
     def error(self) -> float:
-        """Return the root of bias and noise squared, at the mean that loses most."""
+        """Return the root of bias² + noise², at the mean that loses most."""
         return math.hypot(self.excess.bias, self.noise)
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the trial as JSON."""
         return {
             "sparsity": self.sparsity,
             "share_over": self.excess.over / self.excess.clients,
@@ -89,11 +89,11 @@ def try_sparsities(sample: Any, *, sparsity: int | None = None, **wanted: Any) -
         sample: a path, or data in any shape that `vectors_from` takes; every client of the
             pilot with all of its items, and clients without items too.
         sparsity: one more to try.
-        **wanted: what else `request_for` takes.
+        **wanted: the other arguments of `request_for`.
     """
     universe = as_universe(wanted["universe"])
     if isinstance(sample, VectorBatch):
-        universe.ids(sample.indices, b"", private=True)  # refuses what is outside
+        universe.ids(sample.indices, b"", private=True)  # refuses indices outside
         vectors = sample
     else:
         named = isinstance(sample, str | Path)
@@ -118,10 +118,10 @@ def try_sparsities(sample: Any, *, sparsity: int | None = None, **wanted: Any) -
     return Trials(tried=tried)
 
 
-def _sparsities(vectors: VectorBatch, asked: int | None) -> list[int]:
-    """Return which k to try: from 1 to what nearly all hold at most, and what many hold."""
+def _sparsities(vectors: VectorBatch, extra: int | None) -> list[int]:
+    """Return the k to try: from 1 to the most that nearly all hold, with two quantiles."""
     held = np.append(vectors.lengths[vectors.lengths > 0], 1)
     half, most, longest = np.quantile(held, (0.5, 0.9, LONGEST), method="higher").tolist()
     spaced = np.geomspace(1, longest, TRIED).round().astype(int).tolist()
-    tried = {*spaced, half, most, *([] if asked is None else [asked])}
-    return sorted(k for k in tried if k == asked or k <= MAX_SPARSITY)
+    tried = {*spaced, half, most, *([] if extra is None else [extra])}
+    return sorted(k for k in tried if k == extra or k <= MAX_SPARSITY)

@@ -46,7 +46,7 @@ class Candidate:
 
     @property
     def worst(self) -> float:
-        """Return the predicted n·Var at worst."""
+        """Return the predicted worst-case n·Var."""
         return self.error.worst
 
     @property
@@ -66,7 +66,7 @@ class Candidate:
 
     @property
     def title(self) -> str:
-        """Return mechanism, variant and decoding in a few words."""
+        """Return mechanism and variant in a few words."""
         chosen = ", ".join(f"{name} {value}" for name, value in sorted(self.options.items()))
         return f"{self.mechanism} ({chosen})" if chosen else self.mechanism
 
@@ -78,7 +78,7 @@ class Candidate:
         rows, columns = mechanism_of(self.plan).tables.shape
         tables = "one table" if rows == 1 else f"{rows:,} tables"
         reads = "one look-up" if self.key_operations == 1 else f"{self.key_operations:,} look-ups"
-        return f"transforms {tables} of {columns:,} cells, then {reads} a key"
+        return f"transforms {tables} of {columns:,} cells, then {reads} per key"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Ranking:
 
 
 def rank(**wanted: Any) -> list[Candidate]:
-    """Return every candidate for what `request_for` takes, best first.
+    """Return every candidate for the arguments of `request_for`, best first.
 
     >>> best = rank(protect="event", epsilon=1.0, sparsity=4, clients=10_000, universe=500)[0]
     >>> best.worst >= best.bound
@@ -209,7 +209,7 @@ class _Trial:
     request: PlanRequest
     decode: str
     options: Mapping[str, Any] = field(compare=False)
-    spelled_options: str  # 1, 1.0 and True are equal and not the same option
+    spelled_options: str  # 1, 1.0 and True are equal, but not the same option
 
 
 def _trial(request: PlanRequest, decode: str, options: Mapping[str, Any]) -> _Trial:
@@ -253,11 +253,11 @@ def _measure(name: str, trial: _Trial) -> Candidate | str:
 
 
 def plan_for(name: str, request: Request, salt: bytes) -> Plan:
-    """Return the plan that a mechanism makes of a request."""
+    """Return the plan that a mechanism calibrates for a request."""
     try:
         calibrated = mechanism_class(name).calibrate(request)
     except ArithmeticError:
-        raise BoundDoesNotApply(f"{name} has no numbers for such extreme parameters") from None
+        raise BoundDoesNotApply(f"{name} cannot compute with such extreme parameters") from None
     return Plan(
         **shared_fields(request, Terms),
         mechanism=name,
@@ -275,15 +275,15 @@ def drawbacks_of(
     bias, ghost = mechanism.forecast.relative_bias(), mechanism.forecast.largest_ghost()
     if mechanism.enforces_sparsity and not request.hard_sparsity:
         yield (
-            "a vector of more items than the sparsity is refused on the device (say hard "
+            "a vector of more items than the sparsity is refused on the device (set hard "
             "sparsity if there are none)"
         )
-    # No mean of interest is above the share.
+    # A mean of interest is at most the share, and its bias is relative to it.
     if bias > MAX_BIAS or bias * error.share > GHOST * error.stderr:
-        yield f"means may be off by {bias:.2g} of themselves"
+        yield f"means may be off by {bias:.2g} of their size"
     if ghost > GHOST:
         yield (
-            f"where people are all alike a key that nobody holds may be off by {ghost:.1f} "
+            f"if everybody holds the same keys, one that nobody holds may be off by {ghost:.1f} "
             "standard errors (more memory reduces that)"
         )
     if operations > MAX_OPERATIONS:

@@ -54,7 +54,7 @@ def amplified(guarantee: Guarantee, clients: int, delta: float) -> float:
     """Return ε of a plan's shuffled reports, or refuse where the theorem says nothing.
 
     The theorem lets every other client's report hide this one, so any two inputs must look
-    alike up to e^ε₀. Event and l1 promises compare neighbours only, and do not say that.
+    alike up to e^ε₀. Event and l1 promises compare neighbours only, and do not imply that.
     """
     if not isinstance(guarantee.unit, UserLevel):
         raise BoundDoesNotApply(

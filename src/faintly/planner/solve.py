@@ -3,8 +3,7 @@
 The error is the predicted worst-case standard error of one mean. An unknown is found by
 coarse steps and then bisection over the best error of the whole ranking, on values of three
 digits: the error falls with ε and with clients and grows with sparsity, except for small jumps
-of integer parameters. The value returned has been ranked itself, so it is sure
-to reach the target.
+of integer parameters. The value returned has itself been ranked, so it reaches the target.
 """
 
 from bisect import bisect_left
@@ -47,11 +46,11 @@ class Solution:
 
 
 def solve(target_error: float, **wanted: Any) -> Solution:
-    """Return what reaches the target, with the smallest report that does.
+    """Return the solution that reaches the target with the smallest report.
 
     Args:
         target_error: largest worst-case standard error of one mean.
-        **wanted: what `request_for` takes; at most one of epsilon, clients and sparsity may be
+        **wanted: arguments of `request_for`; at most one of epsilon, clients and sparsity may be
             None, and is then solved for.
     """
     if not target_error > 0:
@@ -146,7 +145,7 @@ def three_digits(least: float, most: float) -> list[float]:
 
 
 def _grid(unknown: str, wanted: dict[str, Any]) -> Sequence[float]:
-    """Return the values to search, from the most wanted to the most likely to reach the target."""
+    """Return the values to search, from the best for a deployer to the likeliest to succeed."""
     if unknown == "epsilon":
         return three_digits(LEAST_EPSILON, MAX_EPSILON)
     if unknown == "clients":

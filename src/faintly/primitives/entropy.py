@@ -99,7 +99,7 @@ def seeded(seed: int, label: str) -> SeededRng:
 
 
 def keyed(key: bytes) -> KeyedRng:
-    """Return the source that a secret key of 32 bytes names."""
+    """Return the source of a secret key of 32 bytes."""
     return KeyedRng(key)
 
 

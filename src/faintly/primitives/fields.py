@@ -99,7 +99,7 @@ def independent(rows: AnyArray | Sequence[Sequence[int]], order: int) -> list[in
 
 
 def with_one_more(ranks: FloatArray, inside: FloatArray) -> FloatArray:
-    """Return the law of the rank of random rows and one more, given their own.
+    """Return the law of the rank of random rows after one more, given the law before.
 
     The new row lies in a span of rank r with the chance inside[r].
     """
@@ -108,7 +108,7 @@ def with_one_more(ranks: FloatArray, inside: FloatArray) -> FloatArray:
     return stays
 
 
-@lru_cache(maxsize=2**14)  # enumeration repeats few arguments
+@lru_cache(maxsize=2**14)  # enumeration repeats a few arguments
 def inner_products(row: tuple[int, ...], order: int) -> IntArray:
     """Return <i, row> for every vector i over the field, its last symbol fastest."""
     field = field_of(order)
@@ -147,7 +147,7 @@ def pack(symbols: AnyArray, order: int) -> WordArray:
 
 
 def unpack(words: WordArray, count: int, order: int) -> AnyArray:
-    """Return the symbols (rows, count) that `pack` made words of."""
+    """Return the symbols (rows, count) that `pack` packed."""
     out = np.empty((len(words), count), dtype=np.uint8)
     start = 0
     for column, length in enumerate(word_lengths(count, order)):

@@ -88,7 +88,7 @@ def add_points(
     Args:
         coefficients: (rows, size), constant term first.
         points: points of all rows, one row after another; distinct within a row.
-        values: the value wanted at each point.
+        values: the value to take at each point.
         counts: points of each row, at most `size`.
         bits: of the field.
     """

@@ -1,8 +1,8 @@
-"""Exact discrete Gaussian noise, and the delta that it keeps.
+"""Exact discrete Gaussian noise, and its delta.
 
 The sampler is Canonne, Kamath and Steinke's: a discrete Laplace draw, kept with probability
-e^-γ for a rational γ. Coins of that kind are made of coins with rational odds alone (the
-alternating series of e^-γ), so nothing here rounds, and the plan's one integer is the law.
+e^-γ for a rational γ. Such a coin is made from coins with rational odds alone (by the
+alternating series of e^-γ). So nothing is rounded: the plan's one integer determines the law.
 
 δ comes from the continuous Gaussian (gaussian.proof.md, Lemma 2): noise of variance V on
 integers is, within a factor e^±η, what randomized rounding makes of N(0, V - SMOOTHED), and the
@@ -79,7 +79,7 @@ def draw(variance: int, count: int, rng: Rng) -> IntArray:
         tried, valid = _laplace(scale, len(open_), rng)
         gap = np.where(valid, np.abs(tried), 0) * scale - variance
         kept = np.zeros(len(open_), dtype=bool)
-        kept[valid] = _falls(gap[valid] ** 2, 2 * variance * scale**2, rng)
+        kept[valid] = _exponential_coins(gap[valid] ** 2, 2 * variance * scale**2, rng)
         out[open_[kept]] = tried[kept]
         open_ = open_[~kept]
     return out
@@ -88,31 +88,31 @@ def draw(variance: int, count: int, rng: Rng) -> IntArray:
 def _laplace(scale: int, count: int, rng: Rng) -> tuple[IntArray, AnyArray]:
     """Return candidates for discrete Laplace draws of ratio e^(-1/scale), and which to accept."""
     low = uniform_below(np.full(count, scale), rng)
-    valid = _falls(low, scale, rng)
+    valid = _exponential_coins(low, scale, rng)
     high = np.zeros(count, dtype=np.int64)
     alive = np.nonzero(valid)[0]
     while len(alive):
-        alive = alive[_falls(np.ones(len(alive), dtype=np.int64), 1, rng)]
+        alive = alive[_exponential_coins(np.ones(len(alive), dtype=np.int64), 1, rng)]
         high[alive] += 1
     size = low + scale * high
     negative = (rng.words(count) & np.uint32(1)).astype(bool)
     return np.where(negative, -size, size), valid & ~(negative & (size == 0))
 
 
-def _falls(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
+def _exponential_coins(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
     """Return True with probability e^(-numerator/denominator), for each numerator."""
     whole, rest = np.divmod(numerators, denominator)
-    alive = _below_one(rest, denominator, rng)
+    alive = _coins_up_to_one(rest, denominator, rng)
     left = np.nonzero(alive & (whole > 0))[0]
     while len(left):
-        one = _below_one(np.ones(len(left), dtype=np.int64), 1, rng)
+        one = _coins_up_to_one(np.ones(len(left), dtype=np.int64), 1, rng)
         alive[left[~one]] = False
         whole[left] -= 1
         left = left[one & (whole[left] > 0)]
     return alive
 
 
-def _below_one(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
+def _coins_up_to_one(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
     """Return True with probability e^-γ, γ = numerator/denominator at most 1.
 
     The number of heads in a row from coins of odds γ, γ/2, γ/3, … is even with that probability.
@@ -120,7 +120,7 @@ def _below_one(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
     even = np.ones(len(numerators), dtype=bool)
     going, place = np.arange(len(numerators)), 1
     while len(going):
-        going = going[_rational(numerators[going], denominator, rng)]
+        going = going[_rational_coins(numerators[going], denominator, rng)]
         if place > 1:
             going = going[uniform_below(np.full(len(going), place), rng) == 0]
         even[going] ^= True
@@ -128,7 +128,7 @@ def _below_one(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
     return even
 
 
-def _rational(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
+def _rational_coins(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
     """Return True with probability numerator/denominator (below 2^63), by rejection."""
     limit = np.uint64(2**64 // denominator * denominator - 1)
     out = np.zeros(len(numerators), dtype=bool)
@@ -143,9 +143,9 @@ def _rational(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
     return out
 
 
-@lru_cache(maxsize=16)  # enumeration asks for one law thousands of times
+@lru_cache(maxsize=16)  # enumeration needs one law thousands of times
 def law(variance: int, reach: int) -> FloatArray:
-    """Return P(z) for z in -reach..reach; the sum over all integers is its normalizer."""
+    """Return P(z) for z in -reach..reach; normalized by the sum over all integers."""
     far = max(reach, math.ceil(40 * math.sqrt(variance)))
     shape: FloatArray = np.exp(-(np.arange(-far, far + 1, dtype=np.float64) ** 2) / (2 * variance))
     return (shape / math.fsum(shape))[far - reach : far + reach + 1]

@@ -32,7 +32,7 @@ POLYNOMIALS = (
     *(0x11B, 0x203, 0x409, 0x805, 0x1009, 0x201B, 0x4021, 0x8003, 0x1002B, 0x20009),
     *(0x40009, 0x80027, 0x100009, 0x200005, 0x400003, 0x800021, 0x100001B),
 )
-ROUNDS = 4  # of odd-multiply, add and xor-shift; the statistical tests fail at one
+ROUNDS = 4  # of odd-multiply, add and xor-shift; with one, the statistical tests fail
 LOW32 = np.uint64(0xFFFFFFFF)
 
 
@@ -156,7 +156,7 @@ def base_digits(words: WordArray, order: int, count: int) -> AnyArray:
 
 
 def unpack_symbols(words: WordArray, count: int, bits: int) -> WordArray:
-    """Return symbols (items, count) of `bits` bits, from as many as fit each word, lowest first."""
+    """Return symbols (items, count) of `bits` bits; a word has as many as fit, lowest first."""
     shifts = np.arange(32 // bits, dtype=np.uint32) * np.uint32(bits)
     symbols = (words[:, :, None] >> shifts) & np.uint32(2**bits - 1)
     return symbols.reshape(len(words), words.shape[1] * len(shifts))[:, :count]
@@ -174,7 +174,7 @@ def points(seeds: IdArray, ids: IdArray, bits: int) -> tuple[WordArray, IntArray
 
 
 def scale_to(words: WordArray, count: int) -> IntArray:
-    """Return uniform words as integers below `count`, by multiplication, keeping the top."""
+    """Return uniform words as integers below `count`: the upper half of word·count."""
     return ((words.astype(np.uint64) * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
 
 
@@ -244,14 +244,14 @@ class LinearMaps:
         return made
 
     def codes(self, ids: AnyArray, maps: AnyArray | int) -> WordArray:
-        """Return the D-bit code of each id in the map beside it (arrays broadcast)."""
+        """Return the D-bit code of each id in its map (arrays broadcast)."""
         if not self.bijective:
             return mix(self.fold_key[maps], ids, FOLD) & np.uint32(2**self.bits - 1)
         rounds = ((self.factor[maps, step], self.offset[maps, step]) for step in range(ROUNDS))
         return scrambled(np.asarray(ids, np.uint64), rounds, self.bits)
 
     def masks(self, ids: AnyArray, maps: AnyArray | int) -> IntArray:
-        """Return the public sign t_j of each id in the map beside it (arrays broadcast)."""
+        """Return the public sign t_j of each id in its map (arrays broadcast)."""
         return to_signs(mix(self.mask_key[maps], ids, MASK))
 
     def map_of(self, seeds: IdArray) -> IntArray:
@@ -279,7 +279,7 @@ class LinearMaps:
 
 @dataclass(frozen=True, slots=True)
 class LinearBins:
-    """Bins of the linear family: where a row puts a code of D bits, kernels/bins.py has the rule.
+    """Bins of the linear family: a row puts a code of D bits into a bin, as in kernels/bins.py.
 
     Two codes that differ in their lower s bits meet in a bin with chance 1/bins over all rows.
     """
@@ -327,7 +327,7 @@ class LinearBins:
         return self.multiplied(np.append(ones, np.uint32(0))[:, None], self.factors()[None, :])
 
     def places(self, rows: WordArray, codes: WordArray) -> WordArray:
-        """Return the bin of each code in the row beside it; signed, twice that and the sign."""
+        """Return the bin of each code under its row; with signs, twice that plus the sign bit."""
         low, where = codes & np.uint32(self.rows - 1), codes >> np.uint32(self.row_bits)
         for bit in range(self.width):
             where = where ^ (parity(rows & low).astype(np.uint32) << np.uint32(bit))

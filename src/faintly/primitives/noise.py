@@ -58,7 +58,7 @@ def growth_at_most(epsilon: float) -> Fraction:
 
 
 def response_threshold(epsilon: Fraction, likely: int = 1, outcomes: int = 2) -> int:
-    """Return ⌊2^32·N·e^ε/(N·e^ε+M-N)⌋: how often one of N likely outcomes of M is to come.
+    """Return ⌊2^32·N·e^ε/(N·e^ε+M-N)⌋: the threshold for any of N likely outcomes of M.
 
     Rounding down keeps epsilon: each of the N is at most e^ε times as likely as any other.
     """
@@ -87,17 +87,17 @@ def laplace_thresholds(bound: Fraction) -> list[int]:
         odds = bound * product
         threshold = math.ceil(FULL * odds / (1 + odds))
         odds = Fraction(threshold, FULL - threshold)
-        _check_reach(odds, product, bound)
+        _check_ratio(odds, product, bound)
         if odds >= 1:  # rounded up to a fair coin: there would be no last digit
             raise BoundDoesNotApply(TOO_FINE)
         thresholds.append(threshold)
         product *= odds
-    going_on = math.ceil(FULL * bound * product)
-    _check_reach(Fraction(going_on, FULL), product, bound)
-    return [*thresholds, going_on]
+    continuing = math.ceil(FULL * bound * product)
+    _check_ratio(Fraction(continuing, FULL), product, bound)
+    return [*thresholds, continuing]
 
 
-def _check_reach(odds: Fraction, product: Fraction, bound: Fraction) -> None:
+def _check_ratio(odds: Fraction, product: Fraction, bound: Fraction) -> None:
     if odds * bound > product:
         raise BoundDoesNotApply(TOO_FINE)
 
@@ -153,13 +153,13 @@ def _geometric(thresholds: Sequence[int], count: int, rng: Rng) -> IntArray:
 
 def _octets(thresholds: Sequence[int], count: int, rng: Rng) -> AnyArray:
     """Return `count` bytes with a binary digit for each of at most eight thresholds."""
-    octets = np.zeros(count, dtype=np.uint8)  # narrow passes cost little beside the drawing
+    octets = np.zeros(count, dtype=np.uint8)  # passes over bytes are cheap beside drawing
     for digit, threshold in enumerate(thresholds):
         octets |= (rng.words(count) < threshold).view(np.uint8) << digit
     return octets
 
 
-@lru_cache(maxsize=16)  # enumeration asks for one law thousands of times
+@lru_cache(maxsize=16)  # enumeration needs one law thousands of times
 def laplace_law(thresholds: tuple[int, ...], reach: int) -> FloatArray:
     """Return P(noise = z) for z in -reach..reach, each to full relative precision.
 

@@ -1,8 +1,8 @@
 """Unbiased rounding onto a grid, decided by exact comparison with random bits.
 
 A value becomes one of the two grid points around it, with the value itself as mean. The
-comparison looks at further random words on a tie, so the probability is the value's own, to
-the last bit: the proof for l1 rests on that, and it costs nothing elsewhere.
+comparison draws further random words on a tie, so the probability is exact to the last bit:
+the proof for l1 rests on that, and it costs nothing elsewhere.
 """
 
 import numpy as np

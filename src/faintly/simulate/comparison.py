@@ -33,7 +33,7 @@ Form = tuple[str, Plan, tuple[str, ...]]  # title, plan and drawbacks
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A mechanism that could not take part, and the rule that stands against it."""
+    """A mechanism that could not take part, and the rule that excludes it."""
 
     mechanism: str
     reason: str
@@ -49,7 +49,7 @@ class Compared:
     result: Simulation
 
     def document(self) -> dict[str, Any]:
-        """Return what a simulation of its plan alone would say, and what the plan is."""
+        """Return the document of its simulation, with its title, drawbacks and plan."""
         return {
             "mechanism": self.plan.mechanism,
             "title": self.title,
@@ -94,7 +94,7 @@ def compare(
     """Return the plan and the named mechanisms on the same vectors, the smallest n·MSE first.
 
     Args:
-        plan: takes part itself, and says what the others have to serve.
+        plan: takes part itself, and sets the terms for the others.
         names: mechanisms to compare it with, those of other packages and baselines included;
             "all" stands for every one that the planner chooses from.
         vectors: one per client, empty ones included, with all that they hold.
@@ -119,7 +119,7 @@ def compare(
         try:
             result = simulate(own, vectors, ids, truth, runs=runs, seed=seed, on_run=step)
         except FaintlyError as error:
-            if own is plan:  # what the plan refuses is wrong with the data
+            if own is plan:  # then the data do not suit the plan
                 raise
             left_out.append(LeftOut(own.mechanism, str(error)))
         else:
@@ -150,6 +150,6 @@ def _best_form(name: str, plan: Plan) -> Form | str:
         reasons = dict.fromkeys(one.reason for one in ranking.refused)
         return "; ".join(reasons) or "its error has no bound"
     best, domain = ranking.pick, mechanism_of(ranking.pick.plan).domain
-    # A mechanism for fewer kinds of values may have a smaller error, so this is said.
+    # A mechanism for fewer kinds of values may have a smaller error, so this is reported.
     narrow = (NARROW[domain],) if domain != mechanism_of(plan).domain else ()
     return best.title, replace(best.plan, salt=plan.salt), (*best.drawbacks, *narrow)

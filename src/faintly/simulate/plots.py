@@ -21,7 +21,7 @@ WIDTH = 32  # letters of a label, which leaves most of the picture to the errors
 
 
 def draw(comparison: Comparison, path: Path) -> None:
-    """Write the picture, in the format that the file's name asks for."""
+    """Write the picture, in the format of the file's suffix."""
     rows = comparison.compared
     size = {"figsize": (11, 0.55 * len(rows) + 2.1), "width_ratios": [3, 2]}
     with figure(path, 1, 2, sharey=True, **size) as (made, (error, found)):
@@ -75,7 +75,7 @@ def _draw_measured(
     axes.errorbar(
         means,
         np.arange(len(results)),
-        xerr=np.nan_to_num([one.stderr("n_mse", against) for one in results]),  # of one run, none
+        xerr=np.nan_to_num([one.stderr("n_mse", against) for one in results]),  # NaN for one run
         fmt="o",
         capsize=3,
         label=f"{LABELS[against]} n·MSE, with its standard error",
@@ -85,7 +85,7 @@ def _draw_measured(
 
 
 def draw_preview(seen: Preview, path: Path) -> None:
-    """Write the answers beside the truth, in the format that the file's name asks for."""
+    """Write the answers beside the truth, in the format of the file's suffix."""
     axis = "share of people" if seen.held.values == "set" else "mean over all people"
     budget = f"epsilon {seen.plan.budget.epsilon:g}, {seen.plan.unit} level"
     title = f"{seen.held.clients:,} people, {budget}, {seen.bytes:,} bytes each"

@@ -2,7 +2,7 @@
 
 The number of clients, the kind of values and the sparsity come from the data. A plan is made for
 them, every client sends a report with seeded noise, and the answers are shown beside the truth.
-Every key of the data is asked about. Nothing here protects anybody: the raw data are read.
+Every key of the data is queried. Nothing here protects anybody: the raw data are read.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from faintly.simulate.preview_text import describe
 from faintly.simulate.run import NOTHING
 
 SHOWN = 20
-SAMPLED = 100_000  # clients that the sparsity is chosen by: more would not change it
+SAMPLED = 100_000  # clients from which the sparsity is chosen: more would not change it
 DENSE = 4  # numbers per key up to which keys are taken as 0..largest
 
 OnStep = Callable[[str], None]
@@ -58,9 +58,9 @@ class More:
     """What it would take to find means as small as `target`."""
 
     target: float
-    wanted: int  # of the true top keys, whose smallest mean that is; 0: half of what is found now
+    wanted: int  # true top keys, whose smallest mean is the target; 0: the target is visible / 2
     clients: int
-    epsilon: float | None  # None: no epsilon that protects anybody does
+    epsilon: float | None  # None: no epsilon that protects anybody is large enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Preview:
     truth: FloatArray  # true mean of each row of the top list
     recall: float  # share of the true top rows that are in the list
     coverage: float  # share of all intervals that hold the truth
-    found: int  # keys that stand out of the noise
+    found: int  # keys that stand out from the noise
     visible: float  # the smallest mean that does
     large: int  # keys whose true mean is as large
     more: More
@@ -131,7 +131,7 @@ def try_(
         client: column of the clients; found by its name if that is obvious.
         key: column of the keys; found in the same way.
         value: column of the values; none: every row counts as 1.
-        duplicates: refuse, once or sum; once where every value is 1, and else refuse.
+        duplicates: refuse, once or sum; by default once where every value is 1, else refuse.
         sparsity: items that a client holds at most; found from the data if not given.
         count: rows of the list.
         seed: of the noise, which is for study only.
@@ -153,7 +153,7 @@ def try_(
     if duplicates is None and bool((records.values == 1).all()):
         records = replace(records, duplicates="once")
     on_step("making a vector of each person's rows")
-    # With the noise, so that a rehearsal can be repeated; `fresh_plan` is for real collections.
+    # Seeded like the noise, to make a rehearsal repeatable; `fresh_plan` is for real collections.
     salt = seeded(seed, "salt").words(SALT_BYTES // 4).tobytes()
     universe, keys = _universe(records)
     vectors = vectors_in(records, universe, salt)
@@ -179,7 +179,7 @@ def try_(
 
 
 def _universe(records: Records) -> tuple[Universe, Sequence[Key]]:
-    """Return 0..largest where the keys are such numbers, and else any text; and the keys."""
+    """Return the universe, 0..largest where keys are such numbers and else open, and the keys."""
     keys = as_indices(records.keys, Universe.indexed(2**31))
     whole = isinstance(keys, np.ndarray) or all(isinstance(key, int) for key in keys)
     if whole and len(keys):
@@ -229,7 +229,7 @@ def _rehearse(
     on_step: OnStep,
     on_read: OnShare,
 ) -> Preview:
-    """Return what everybody's reports show, beside the truth."""
+    """Return what the reports of all clients show, beside the truth."""
     mechanism = mechanism_of(plan)
     ids = ids_of(plan, keys)
     truth, beyond = true_means(vectors, ids), excess(mechanism, vectors)
@@ -265,7 +265,7 @@ def _rehearse(
 
 
 def _more(ranking: Ranking, truth: FloatArray, visible: float, listed: int) -> More:
-    """Return what finds the smallest of the true top keys, or half of what is found."""
+    """Return what it takes to find the smallest of the true top keys, or means half as small."""
     smallest = float(np.sort(truth)[::-1][: max(1, listed)][-1])
     wanted = listed if 0 < smallest < visible else 0
     target = smallest if wanted else visible / 2

@@ -26,7 +26,7 @@ def describe(seen: "Preview") -> list[str]:
         f"{_count(seen.plan.sparsity, 'item', 'items')}. {seen.guarantee.short()}"
     )
     found = (
-        f"Keys that stand out of the noise: {seen.found:,} of {held.keys:,}. Of the true top "
+        f"Keys that stand out from the noise: {seen.found:,} of {held.keys:,}. Of the true top "
         f"{rows:,}, {round(seen.recall * rows):,} are in the list. Of all 95 % intervals, "
         f"{seen.coverage:.0%} hold the truth."
     )

@@ -1,12 +1,12 @@
 """Simulation: encode a dataset, decode it, and compare with the truth.
 
 Every run draws fresh seeds and fresh noise from seeded sources, so runs are independent
-and the whole can be repeated. The truth is the mean over all clients of the plan, of everything
-they hold. Beside it every run is scored against what reports carry of it, after the cut that a
-mechanism makes of vectors longer than planned; only where it refuses them are they cut here.
+and the whole can be repeated. The truth is the mean, over all clients of the plan, of everything
+they hold. Every run is also scored against what reports carry of it, after the mechanism has cut
+vectors longer than planned. Where it refuses these, they are cut here.
 
-Posterior answers are scored against the truth as well. Their prior is fitted to the keys asked,
-which are all keys of the universe, or every key of the data where it is open.
+Posterior answers are scored against the truth as well. Their prior is fitted to the keys given:
+all keys of the universe, or every key of the data where it is open.
 
 Where a report is as long as the universe, the sum of all reports is drawn from its law instead,
 and standard errors are those that the mechanism predicts from what the clients hold.
@@ -84,7 +84,7 @@ def simulate(
 def _made(
     mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
 ) -> Estimates:
-    """Return what the engine answers to reports that clients made."""
+    """Return the engine's answers from reports that clients made."""
     sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
     reader = Reader(sketch)
     crowd = reader.populated(len(ids))
@@ -101,7 +101,7 @@ def _drawn(
     null = np.sqrt(mechanism.forecast.variance(mean_square(vectors)) / clients)
     made = None
     if len(ids) >= FEWEST:
-        # The noise of a key that nobody holds; that of held keys would not be known.
+        # The noise at a key that nobody holds: in reality that of held keys is not known.
         noisy, one_sided = Noisy(mean, np.full(len(ids), null)), mechanism.domain != "signed"
         prior = fit(Crowd.of(noisy), f"the {len(ids):,} keys asked", nonnegative=one_sided)
         made = prior.posterior(noisy, LEVEL)
@@ -119,7 +119,7 @@ def _drawn(
 
 
 class _Judge:
-    """Knows the truth, and scores runs by it."""
+    """Scores runs by the truth."""
 
     def __init__(
         self, truth: FloatArray, carried: FloatArray, held: AnyArray, reports: int

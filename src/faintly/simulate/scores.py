@@ -54,7 +54,7 @@ class TopKey:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Several runs, the plan's report size, and what an all-zero answer would get."""
+    """Several runs, the plan's report size, and the errors of an all-zero answer."""
 
     runs: tuple[Run, ...]
     top: tuple[TopKey, ...]

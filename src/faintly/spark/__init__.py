@@ -1,6 +1,6 @@
 """The same sketches, estimates and reports, made by a Spark cluster.
 
-Executors need faintly installed with the extra spark. The integers are those of one machine.
+Executors need faintly installed with the extra `spark`. The integers are those of one machine.
 """
 
 from faintly.spark.aggregate import Aggregated, aggregate, read_segments, rejects

@@ -50,7 +50,7 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """A sketch, and how many values are not in it, by the code of the reason."""
+    """A sketch, and how many values were refused, by the code of the reason."""
 
     sketch: Sketch
     rejected: dict[str, int]
@@ -206,9 +206,9 @@ def _row(row: Row, part: int) -> "pa.RecordBatch":
 
 def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
     for batch in batches:
-        whole, part, data = batch.columns
+        piece, part, data = batch.columns
         for position in range(len(batch)):
-            yield whole[position].as_py(), part[position].as_py(), data[position].as_py()
+            yield piece[position].as_py(), part[position].as_py(), data[position].as_py()
 
 
 def collect(frame: "DataFrame", entries: int) -> tuple[IntArray, dict[int, bytes]]:

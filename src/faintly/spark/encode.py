@@ -45,7 +45,7 @@ def encode(
             whose key is missing.
         plan: the collection.
         key: the secret job key, as `new_key` returns it.
-        client: column that tells clients apart; it never reaches a report or a file of ours.
+        client: column that identifies clients; it never reaches a report or a file of ours.
         item: column of keys.
         value: column of values; without one, vectors are sets.
         strict: refuse keys that the plan does not have and values that it does not take, or leave
@@ -119,17 +119,17 @@ def _placed(
 def _check(known: AnyArray, values: AnyArray, plan: Plan) -> None:
     if not known.all():
         raise InvalidData(
-            "a row has a key that the plan does not have; drop it, or do not ask to be strict"
+            "a row has a key that the plan does not have; drop it, or turn strict off"
         )
     if not (DOMAINS[plan.values](values) == values).all():
         raise InvalidData(
-            f"a row has a value that the plan ({plan.values}) does not take; correct it, or do not "
-            "ask to be strict"
+            f"a row has a value that the plan ({plan.values}) does not take; correct it, or turn "
+            "strict off"
         )
 
 
 def _whole_clients(parts: Batches) -> Iterator["pa.Table"]:
-    """Yield sorted rows such that no client is cut in two."""
+    """Yield sorted rows in tables, each client's in one of them."""
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []

@@ -5,9 +5,9 @@ secret   a key of the client's own, from which two independent streams are drawn
          seeds  public randomness; never depends on the vector
          noise  secret randomness; bound to the vector as well
 
-All are keyed BLAKE2b with the plan's digest as salt and a purpose of their own, so none tells
+All are keyed BLAKE2b with the plan's digest as salt and a purpose of their own, so none reveals
 anything about another. A task that is run again repeats its bytes. A client whose vector has
-changed gets fresh noise: the same noise around two vectors would show their difference.
+changed gets fresh noise: the same noise on two vectors would reveal their difference.
 """
 
 import hashlib

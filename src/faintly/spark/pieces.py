@@ -25,7 +25,7 @@ from faintly.wire import report_v1
 COUNTS, SAMPLE = -1, -2
 SPAN = 2**18  # entries of a piece: a mebibyte or two
 FAN_IN = 32  # partial tables that one task adds up
-TOGETHER = 4  # pieces of each that it does so for: 128 MiB as they come, and seldom twice that
+TOGETHER = 4  # pieces of each that it adds up: 128 MiB as they come, and seldom twice that
 MEMORY = 2**28  # bytes of tables in a task; larger ones are made range by range
 SAMPLED = 2**16  # reports in the sample: a second moment of 1 in 16 to one percent or two
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits balanced: 2^64 over the golden ratio
@@ -35,7 +35,7 @@ Row = tuple[int, bytes]
 
 @dataclass
 class Counts:
-    """What a sketch holds beside its tables, and how many values were refused for which reason."""
+    """What a sketch holds besides its tables, and how many values were refused for each reason."""
 
     reports: list[int]
     squares: int = 0
@@ -81,8 +81,8 @@ def tabulate(
 ) -> Iterator[Row]:
     """Yield the tables of all batches in pieces, then their counts.
 
-    Tables that fit the memory are filled as batches come. For larger ones the batches are kept,
-    whose number is that of one task, and the tables are made range by range.
+    Tables that fit the memory are filled as batches come. For larger ones the batches of the task
+    are kept, and the tables are made range by range.
     """
     if 4 * entries_of(plan) <= memory:
         aggregator = Aggregator(plan)
@@ -132,7 +132,7 @@ def _counted(mechanism: Mechanism, batch: ReportBatch, maps: IntArray) -> Counts
 def scan(
     plan: Plan, ids: IdArray, batches: Iterable[ReportBatch], rejected: Counter[str]
 ) -> Iterator[Row]:
-    """Yield what reports of a direct plan say about ids, a row of them for each map."""
+    """Yield the readings of ids from reports of a direct plan, a row of them for each map."""
     mechanism = mechanism_of(plan)
     counts = Counts.none(plan)
     values = np.zeros((len(counts.reports), len(ids)), dtype=np.int64)
@@ -159,7 +159,7 @@ def sample_sketch(plan: Plan, data: bytes) -> Sketch:
 
 
 def split(flat: AnyArray, first: int = 0) -> Iterator[Row]:
-    """Yield an array in pieces, but not those that are zero; `first` is its own first entry."""
+    """Yield the pieces of an array that are not zero; `first` is where in the whole it begins."""
     for start in range(0, len(flat), SPAN):
         part = flat[start : start + SPAN]
         if part.any():
@@ -168,12 +168,12 @@ def split(flat: AnyArray, first: int = 0) -> Iterator[Row]:
 
 
 def piece_of(data: bytes, entries: int) -> AnyArray:
-    """Return the integers of a piece that has so many of them."""
+    """Return the integers of a piece with this many entries."""
     return np.frombuffer(data, "<i4" if len(data) == 4 * entries else "<i8")
 
 
 class Adder:
-    """Adds rows up, those of an array of so many entries; holds one sum for each piece."""
+    """Adds up rows of an array of `entries` integers; holds one sum for each piece."""
 
     def __init__(self, entries: int) -> None:
         self._entries, self._counts = entries, None  # type: int, Counts | None
@@ -222,7 +222,7 @@ def sample_of(data: bytes) -> AnyArray:
 
 
 def _sampled(parts: list[AnyArray]) -> AnyArray:
-    """Return the records whose hashes are smallest: the same ones in whatever steps."""
+    """Return the records whose hashes are smallest: the same ones, however they are grouped."""
     records = np.concatenate([part for part in parts if len(part)] or parts[:1])
     if len(records) <= SAMPLED:
         return records

@@ -1,10 +1,10 @@
-"""Keys on a cluster to estimates, from one of three places.
+"""Estimates of keys on a cluster, from one of three places.
 
 a sketch            its transform is broadcast, and keys are looked up where they are
-tables in pieces    too large for that: each task transforms some maps and looks all keys up
+tables in pieces    too large for that: each task transforms some maps and looks up all keys
 reports, directly   each task reads its reports at all keys
 
-In the last two keys are broadcast, and their integers are added up as tables are.
+In the last two, keys are broadcast, and their integers are added up as tables are.
 """
 
 import math
@@ -39,7 +39,7 @@ MOST_READ = 2**25  # maps times keys that are read together: 256 MiB of integers
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Estimates, and how many values of the reports are not in them, by the code of the reason."""
+    """Estimates, and how many values of the reports were refused, by the code of the reason."""
 
     estimates: "DataFrame"
     rejected: dict[str, int]
@@ -61,15 +61,15 @@ class RemoteReader(Reader):
         self._read_sums, self._energy, self._sample = read, energy, sample
 
     def sums(self, ids: IdArray) -> IntArray:
-        """Return what the cluster says."""
+        """Return the sums from the cluster."""
         return self._read_sums(ids)
 
     def energy(self) -> tuple[float, int]:
-        """Return what the cluster has measured."""
+        """Return the energy that the cluster has measured."""
         return self._energy
 
     def variances(self, ids: IdArray, means: FloatArray) -> FloatArray:
-        """Return n·Var: measured on the sample, with what depends on the number of reports."""
+        """Return n·Var: measured on the sample, plus what grows with the number of reports."""
         if self._sample is None:
             return self.mechanism.variance(self.sketch, ids, means)
         grown = self._null_variance - self.mechanism.variance(self._sample, None, NULL)[0]
@@ -99,8 +99,8 @@ def query(
 
     def estimated(values: Batches) -> Batches:
         for part in values:
-            asked = _listed(part.column(0))
-            found = shared.value.estimate_ids(ids_of(plan, asked), asked)
+            listed = _listed(part.column(0))
+            found = shared.value.estimate_ids(ids_of(plan, listed), listed)
             yield _batch(part.column(0), replace(found, compared=many))
 
     chosen = keys.select(keys[column].alias("key"))
@@ -136,17 +136,17 @@ def query_reports(
     source = Reports(reports, plan, column, tasks, strict)
     chosen = keys.select(keys[key_column].alias("key"))
     with job(spark, f"query reports of plan {plan.digest.hex()}"):
-        asked = chosen.toArrow().column(0).combine_chunks()
-        ids = ids_of(plan, _listed(asked))
+        names = chosen.toArrow().column(0).combine_chunks()
+        ids = ids_of(plan, _listed(names))
         _check_size(plan, ids)
         if plan.decode == "direct":
             reader, rejected = _direct(source, ids, level)
         else:
             reader, rejected = _sharded(source, level)
-        found = reader.estimate_ids(ids, _listed(asked))
+        found = reader.estimate_ids(ids, _listed(names))
     import pyarrow as pa
 
-    made = pa.Table.from_batches([_batch(asked, found)])
+    made = pa.Table.from_batches([_batch(names, found)])
     return Response(spark.createDataFrame(made), rejected)
 
 
@@ -261,8 +261,8 @@ def register(
 
     # Spark reads these types, so they must be pandas' own.
     def estimate(keys: pandas.Series) -> pandas.DataFrame:
-        asked = keys.tolist()
-        found = shared.value.estimate_ids(ids_of(plan, asked), asked)
+        listed = keys.tolist()
+        found = shared.value.estimate_ids(ids_of(plan, listed), listed)
         return pandas.DataFrame({each: getattr(found, each) for each in COLUMNS[:4]})
 
     kind = ", ".join(f"{each} double" for each in COLUMNS[:4])
@@ -270,9 +270,9 @@ def register(
 
 
 def _shared(spark: "SparkSession", sketch: Sketch, level: float) -> "Broadcast[Reader]":
-    """Return a reader on every executor: with the transform, and without the tables."""
+    """Return a reader on every executor, with the transform and without the tables."""
     if sketch.tables is None:
-        raise InvalidInput("a direct sketch is not sent around; use query_reports")
+        raise InvalidInput("a direct sketch is not broadcast; use query_reports")
     mechanism = mechanism_of(sketch.plan)
     made = mechanism.tables.transform(sketch.tables)
     reader = Reader(replace(sketch, tables=None), level, transformed=made, mechanism=mechanism)
@@ -281,7 +281,7 @@ def _shared(spark: "SparkSession", sketch: Sketch, level: float) -> "Broadcast[R
 
 
 def _listed(column: "pa.Array") -> Any:
-    """Return keys as the plan takes them; a missing one is refused there."""
+    """Return keys as the plan takes them; the plan refuses a missing one."""
     import pyarrow as pa
 
     whole = pa.types.is_integer(column.type) and not column.null_count

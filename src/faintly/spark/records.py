@@ -1,4 +1,4 @@
-"""Values of a binary column to reports: strict, and nothing that is refused gets lost.
+"""From a binary column to reports: decoding is strict, and what it refuses is counted.
 
 A value as long as a record of the plan is one record, as segments hold them; any other must be a
 batch, as clients send them. Without Spark: Arrow and numpy only.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Sifter:
-    """Decodes columns of one plan; what it refuses is counted by reason, and kept if asked to."""
+    """Decodes columns of one plan; counts what it refuses by reason, and keeps it on request."""
 
     def __init__(self, plan: Plan, *, strict: bool = False, keep: bool = False) -> None:
         """Start with nothing refused.
@@ -53,7 +53,7 @@ class Sifter:
                 yield batch
 
     def _sifted(self, records: AnyArray) -> Iterator[ReportBatch]:
-        """Yield the records that are valid: halves of what holds an invalid one are tried again."""
+        """Yield the valid records; an array with an invalid one is tried again in halves."""
         try:
             if len(records):
                 yield report_v1.unpack(records, self._digest, self._layout)

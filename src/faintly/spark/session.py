@@ -1,4 +1,4 @@
-"""Sessions, and what may be missing for one: each case has a one-line hint."""
+"""Sessions, with a one-line hint for each requirement that is missing."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from faintly.errors import FaintlyError, MissingDependency, Reject, Rejected
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA = "Spark needs Java 17 or newer, and there is none; install openjdk-17-jre-headless, or set "
+JAVA = "Spark needs Java 17 or newer, and there is none; install openjdk-17-jre-headless, or "
 # An executor's error comes as text: the last line of a traceback.
 RAISED = re.compile(r"^faintly\.errors\.(\w+): (.*)$", re.MULTILINE)
 
@@ -42,12 +42,12 @@ def check() -> None:
     home = os.environ.get("JAVA_HOME")
     found = (Path(home) / "bin" / "java").exists() if home else shutil.which("java")
     if not found:
-        raise MissingDependency(JAVA + ("JAVA_HOME right" if home else "JAVA_HOME"))
+        raise MissingDependency(JAVA + ("correct JAVA_HOME" if home else "set JAVA_HOME"))
 
 
 @contextmanager
 def job(spark: "SparkSession", what: str) -> Iterator[None]:
-    """Name what runs inside in Spark's UI, and raise our own errors of executors as themselves."""
+    """Name the job in Spark's UI, and raise our own errors of executors under their own types."""
     from pyspark.errors import PySparkException
 
     context = spark.sparkContext

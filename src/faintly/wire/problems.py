@@ -20,7 +20,7 @@ class Kind:
     code: str
     status: int
     hint: str
-    message: str = ""  # unless a problem has its own
+    message: str = ""  # of problems that have none of their own
 
 
 class Problem(FaintlyError):
@@ -31,7 +31,7 @@ class Problem(FaintlyError):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Problem, (self.kind, self.message, self.hint)  # readers send them
+        return Problem, (self.kind, self.message, self.hint)  # readers pickle them
 
 
 BAD_REQUEST = Kind("BAD_REQUEST", 400, "GET /docs describes what this address takes.")

@@ -23,7 +23,7 @@ CHECKSUM_BYTES = 4
 CHECKED = 0x2144DF1C  # the CRC-32 of any data followed by its own CRC-32
 MAX_RECORD_BYTES = 2**16 - 1
 MOST_PLAIN_BITS = 256  # of all fields, up to which one report is checked as one integer
-BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes at most
+BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes of short reports
 
 
 class Head(NamedTuple):
@@ -77,7 +77,7 @@ def encode_batch(batch: ReportBatch, layout: Layout) -> bytes:
 
 
 def decode_batch(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch:
-    """Return the one batch that `data` is, or raise `ReportRejected` with the reason."""
+    """Return the one batch in `data`, or raise `ReportRejected` with the reason."""
     head = read_head(data[: HEADER.size])
     _check_plan(head, plan_digest, layout)
     if len(data) < head.size:
@@ -101,11 +101,11 @@ class BatchCounter:
     def __init__(self, plan_digest: bytes, layout: Layout) -> None:
         """Precompute what batches of one report share."""
         self._digest, self._layout = plan_digest, layout
-        self._head, self._size = b"", -1  # match nothing: arrays check every report
+        self._head, self._size = b"", -1  # match nothing: `decode_batch` checks all
         self._fields = slice(HEADER.size + layout.seed_bytes, -CHECKSUM_BYTES)
         self._end = 1 << layout.payload_bits
         self._limited: list[tuple[int, int, int]] = []  # shift, mask and limit
-        # A header has no room for some records, and large integers are slower than arrays.
+        # A header cannot state every record's size, and large integers are slower than arrays.
         if layout.payload_bits <= MOST_PLAIN_BITS:
             self._head = HEADER.pack(MAGIC, VERSION, plan_digest, layout.record_bytes, 1)
             self._size = len(self._head) + layout.record_bytes + CHECKSUM_BYTES
@@ -196,9 +196,9 @@ def _raw_batches(stream: BinaryIO) -> Iterator[tuple[Head, bytes]]:
         )
 
 
-def _pieces(stream: BinaryIO, wanted: int) -> Iterator[bytes]:
-    while wanted and (piece := stream.read(min(wanted, 2**24))):
-        wanted -= len(piece)
+def _pieces(stream: BinaryIO, missing: int) -> Iterator[bytes]:
+    while missing and (piece := stream.read(min(missing, 2**24))):
+        missing -= len(piece)
         yield piece
 
 
@@ -222,7 +222,7 @@ def scan_batches(stream: BinaryIO) -> Iterator[Head]:
 
 
 def _check_framing(head: Head, data: bytes) -> None:
-    """Refuse records of no bytes: any number of them would fit."""
+    """Refuse a wrong checksum, and records of no bytes: any number of them would fit."""
     _check_sum(data)
     if not head.record_bytes:
         raise ReportRejected(Reject.BAD_HEADER, "records of 0 bytes hold no reports")
@@ -231,8 +231,8 @@ def _check_framing(head: Head, data: bytes) -> None:
 def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
     """Yield the reports of a file, in order, as batches of `most` reports; the last may be smaller.
 
-    Sizes and checksums are checked, and that all batches belong to one plan. The records are not:
-    that needs the plan.
+    Checks sizes, checksums and that all batches belong to one plan. Checking records would
+    need the plan.
     """
     first: Head | None = None
     waiting = bytearray()

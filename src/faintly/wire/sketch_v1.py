@@ -25,7 +25,7 @@ VERSION = 1
 PREFIX = struct.Struct("<4sBI")
 CHECKSUM_BYTES = 16
 ALIGNMENT = 64  # a cache line, and a multiple of every vector register
-MAX_HEADER_BYTES = 2**28  # a named universe of some million names
+MAX_HEADER_BYTES = 2**28  # a named universe of several million names
 PIECE = 2**18  # entries or reports that are read, checked or written at a time
 LIMIT = 2**63  # what the mass of 64-bit tables stays below
 
@@ -71,11 +71,11 @@ def _portions(array: AnyArray, layout: str) -> Iterator[bytes]:
 
 
 def decode_sketch(data: bytes | AnyArray, shape_of: Callable[[Plan], SketchShape]) -> Sketch:
-    """Return the sketch that `data` is, or raise `SketchRejected` with the reason.
+    """Return the sketch in `data`, or raise `SketchRejected` with the reason.
 
     Args:
         data: the whole file, as bytes or as an array of bytes that may be mapped from a disk.
-            Nothing is copied: the arrays of the sketch are where `data` is, and read-only.
+            The arrays of the sketch are views of `data`, if byte order and alignment allow.
         shape_of: a function from the plan to what its sketch holds.
     """
     if len(data) < PREFIX.size + CHECKSUM_BYTES:
@@ -119,9 +119,9 @@ def _header(text: bytes) -> Sketch:
     except InvalidPlan as error:
         raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise SketchRejected(Reject.BAD_HEADER, "the header is not what a sketch has") from None
+        raise SketchRejected(Reject.BAD_HEADER, "the header is not that of a sketch") from None
     if set(header) != {"mass", "plan", "reports", "squares"}:
-        raise SketchRejected(Reject.BAD_HEADER, "the header has other fields than a sketch's")
+        raise SketchRejected(Reject.BAD_HEADER, "the header's fields are not those of a sketch")
     mass, squares = (_number(header[name], name) for name in ("mass", "squares"))
     if mass >= (LIMIT if plan.decode == "table" else 1):
         raise SketchRejected(Reject.BAD_HEADER, "mass is more than such a sketch can have")
@@ -131,15 +131,17 @@ def _header(text: bytes) -> Sketch:
 
 
 def _counts(reports: object, plan: Plan) -> np.ndarray:
-    wanted = max(1, plan.hashing.maps)
+    expected = max(1, plan.hashing.maps)
     if (
         isinstance(reports, list)
-        and len(reports) == wanted
+        and len(reports) == expected
         and all(type(count) is int and count >= 0 for count in reports)
         and sum(reports) < MOST_REPORTS
     ):
         return np.array(reports, dtype=np.int64)
-    raise SketchRejected(Reject.BAD_HEADER, f"reports must be {wanted} counts, below 2^62 together")
+    raise SketchRejected(
+        Reject.BAD_HEADER, f"reports must be {expected} counts, below 2^62 together"
+    )
 
 
 def _number(text: object, name: str) -> int:
@@ -182,10 +184,10 @@ def _typed(data: AnyArray, layout: np.dtype[Any]) -> AnyArray:
 
 
 def _check_mass(entries: AnyArray, mass: int) -> None:
-    """Refuse tables whose entries outweigh the stated mass: a transform would overflow."""
+    """Refuse tables whose entries outweigh the stated mass: a transform could overflow."""
     total = 0
     for start in range(0, len(entries), PIECE):
-        # As unsigned, the magnitude of the least integer is right, too.
+        # Unsigned, because the magnitude of the least integer does not fit a signed one.
         magnitude = np.abs(entries[start : start + PIECE].astype(np.int64)).view(np.uint64)
         low = int((magnitude & np.uint64(2**32 - 1)).sum())
         total += (int((magnitude >> np.uint64(32)).sum()) << 32) + low

@@ -246,7 +246,7 @@ def test_damage_is_refused_and_left_alone(path, data):
 def test_a_newer_version_is_refused(path):
     body = b'["faintly-ledger",2]'
     path.write_bytes(body + f" {zlib.crc32(body):08x}\n".encode())
-    with pytest.raises(LedgerFailed, match="not of the version 1"):
+    with pytest.raises(LedgerFailed, match="not of version 1"):
         Ledger(path, {"event": 1}).spent("event")
 
 

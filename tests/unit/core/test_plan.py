@@ -77,7 +77,7 @@ def test_every_field_counts_in_the_digest():
         (b"\xff\xfe", "the plan is not JSON"),
         ('{"a": 1, "a": 1}', "a field appears twice"),
         ('{"a": 1.5}', "must be decimal strings, got 1.5"),
-        ("[" * 200_000, "the plan is not JSON"),
+        ("[" * 200_000, "the plan's JSON is not valid"),
         (text_with(comment=1), "plan has an unknown field 'comment'"),
         (text_with(format="faintly-plan/2"), "format must be 'faintly-plan/1'"),
         (text_with(clients="1000"), "plan field 'clients' must be int"),

@@ -77,7 +77,7 @@ def test_several_files_share_clients_and_keys_and_errors_name_the_file(tmp_path,
         place = "line 2 of a.csv" if kind == "csv" else "row 1 of a.parquet"
         with pytest.raises(InvalidData, match=f"^{place}: this client already holds"):
             to_vectors(read_records([paths[1], paths[0], paths[0]]), plan_of(Universe.open()))
-    with pytest.raises(InvalidData, match=r"^b\.parquet is of another kind than the files before"):
+    with pytest.raises(InvalidData, match=r"^b\.parquet is not of the same kind as the files"):
         read_records([tmp_path / "a.csv", tmp_path / "b.parquet"])
 
 

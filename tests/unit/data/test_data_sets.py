@@ -29,7 +29,7 @@ def test_lines_of_several_files_are_different_clients(tmp_path):
     assert vectors.lengths.tolist() == [2, 1, 2, 1]
     rows = write(tmp_path / "rows.csv", "client,item\n1,2\n")
     with pytest.raises(
-        InvalidData, match=r"^rows\.csv is of another kind than the files before it"
+        InvalidData, match=r"^rows\.csv is not of the same kind as the files before it"
     ):
         read_records([*files, rows])
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from evaluation import agreement
-from evaluation.verdict import Near, Unbent
+from evaluation.verdict import Agreement, PooledAgreement
 
 
 @pytest.mark.parametrize("runs", [2, 3, 10])
@@ -47,16 +47,16 @@ def test_right_predictions_pass_and_each_cell_counts_once(made_up):
     found = made_up("user-eps", "headline")  # which share a point
     cells = agreement.judged(found)
     assert len({(cell.point.name, cell.method.name) for cell in cells}) == len(cells)
-    assert Near().verdict(found).holds is True
-    assert Unbent().verdict(found).holds is True
-    assert Near().verdict(made_up("user-k", methods=())).holds is None
-    assert Unbent().verdict(made_up("user-k", methods=())).holds is None
+    assert Agreement().verdict(found).holds is True
+    assert PooledAgreement().verdict(found).holds is True
+    assert Agreement().verdict(made_up("user-k", methods=())).holds is None
+    assert PooledAgreement().verdict(made_up("user-k", methods=())).holds is None
 
 
 def test_variances_that_are_far_off_are_noticed(made_up):
     """Mutant: 1.5 times the predicted variance, 13 standard errors off in every cell."""
     found = made_up("user-k", "event-k", agreement=1.5)
-    verdict = Near().verdict(found)
+    verdict = Agreement().verdict(found)
     assert verdict.holds is False
     assert verdict.value == len(agreement.judged(found))
 
@@ -64,10 +64,10 @@ def test_variances_that_are_far_off_are_noticed(made_up):
 def test_variances_that_are_a_little_off_everywhere_are_noticed(made_up):
     """Mutant: 7 % more than predicted, 1.9 standard errors in each cell."""
     found = made_up("user-k", "user-eps", "user-d", "error-n", "bounds", agreement=1.07)
-    assert Near().verdict(found).holds is True
-    assert Unbent().verdict(found).holds is False
+    assert Agreement().verdict(found).holds is True
+    assert PooledAgreement().verdict(found).holds is False
     mild = made_up("user-k", "user-eps", "user-d", "error-n", "bounds", agreement=1.01)
-    assert Unbent().verdict(mild).holds is True
+    assert PooledAgreement().verdict(mild).holds is True
 
 
 def test_biased_methods_are_not_judged(made_up):

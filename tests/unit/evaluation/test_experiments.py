@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluation.experiments import experiments
-from evaluation.formatting import ASKED
+from evaluation.formatting import KEYS
 from evaluation.grids import DEFAULT, FULL, QUICK
 from evaluation.measure import Task
 from evaluation.methods import METHODS, ZERO, predicted
@@ -36,7 +36,7 @@ def test_every_panel_and_table_is_there():
 def test_every_point_can_be_asked(grid):
     for experiment in experiments(grid).values():
         for point in experiment.points:
-            assert point.keys in ASKED
+            assert point.keys in KEYS
             assert 1 <= point.data.sparsity <= point.data.universe
             assert point.methods[0] == "ours"
             for name in point.methods:

@@ -5,7 +5,7 @@ import pytest
 
 from evaluation.datasets import Sample, Synthetic
 from evaluation.experiments import Point
-from evaluation.measure import Keys, Task, asked, compare, largest, run, score
+from evaluation.measure import Keys, Task, compare, keys_of, largest, run, score
 from evaluation.methods import METHODS
 from evaluation.results import COLUMNS, Cell
 from faintly.core import VectorBatch
@@ -55,7 +55,7 @@ def test_the_comparison_by_hand():
 
 
 def test_the_all_zero_answer_has_the_bias_of_minus_one():
-    keys = asked(sample_of(TRUTH), "all")
+    keys = keys_of(sample_of(TRUTH), "all")
     found = score(np.zeros(4), sample_of(TRUTH), keys)
     assert found["bias"] == -1
     assert (found["linf"], found["mse"]) == (found["zero_linf"], found["zero_mse"])
@@ -63,7 +63,7 @@ def test_the_all_zero_answer_has_the_bias_of_minus_one():
 
 def test_keys_that_are_asked():
     truth = np.linspace(1, 0, 5000)
-    everything, top, some = (asked(sample_of(truth), keys) for keys in ("all", "top", "some"))
+    everything, top, some = (keys_of(sample_of(truth), keys) for keys in ("all", "top", "some"))
     assert len(everything.ids) == 5000
     assert everything.scored.all()
     assert top.ids[top.scored].tolist() == list(range(100))
@@ -76,9 +76,9 @@ def test_keys_that_are_asked():
 def test_recall_needs_all_keys():
     truth = np.linspace(1, 0, 5000)
     sample = sample_of(truth)
-    assert score(truth, sample, asked(sample, "all"))["recall"] == 1.0
-    assert score(-truth, sample, asked(sample, "all"))["recall"] == 0.0
-    assert score(truth[:1100], sample, asked(sample, "top"))["recall"] is None
+    assert score(truth, sample, keys_of(sample, "all"))["recall"] == 1.0
+    assert score(-truth, sample, keys_of(sample, "all"))["recall"] == 0.0
+    assert score(truth[:1100], sample, keys_of(sample, "top"))["recall"] is None
 
 
 @pytest.mark.parametrize("method", ["ours", "paper"])

@@ -14,7 +14,7 @@ from evaluation.curves import panels, sizes
 from evaluation.grids import QUICK
 from evaluation.label_layout import beside, spread
 from evaluation.methods import METHODS, ZERO
-from evaluation.verdict import Growth, Near, Ratio, Unbent
+from evaluation.verdict import Agreement, Growth, PooledAgreement, Ratio
 from faintly.errors import MissingDependency
 from tests.every import every
 
@@ -148,7 +148,7 @@ def test_claims_are_written(made_up, tmp_path):
 def test_claims_name_experiments_and_methods_that_exist(made_up):
     known = {"headline", "neighbouring", *claims.FIGURES}
     for claim in CLAIMS:
-        if isinstance(claim, Near | Unbent):
+        if isinstance(claim, Agreement | PooledAgreement):
             continue
         named = (claim.experiment,) if isinstance(claim, Growth) else claim.experiments
         assert set(named) <= known

@@ -140,7 +140,7 @@ def test_slots_are_ranked_and_picked(kernels, signed, top):
                 found = kernels.pick_slots(own[None, :], bins, signed, classes, member)
                 assert found.tolist() == [slot]
             classes, member = np.array([[border], [kind]]), np.array([len(members)])
-            with pytest.raises(IndexError, match="fewer slots"):
+            with pytest.raises(IndexError, match="too few slots"):
                 kernels.pick_slots(own[None, :], bins, signed, classes, member)
 
 

@@ -98,7 +98,7 @@ REFUSED = [
     ({"protect": "user"}, UnsupportedUnit, "protects l1"),
     ({"decode": "table"}, InvalidPlan, "needs --decode direct"),
     ({"family": "blake2s"}, InvalidPlan, "needs --decode direct"),
-    ({"universe": 5000}, InvalidPlan, "4096 at most"),
+    ({"universe": 5000}, InvalidPlan, "at most 4096 keys"),
     ({"universe": Universe.open()}, InvalidPlan, "use retrieval-l1"),
     ({"colour": 1}, InvalidPlan, "no option 'colour'"),
     ({"epsilon": 1e-5}, BoundDoesNotApply, "larger epsilon or delta"),

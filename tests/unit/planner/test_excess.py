@@ -80,7 +80,7 @@ def test_what_is_carried_all_the_same_is_no_loss(crowd):
     plan = make_plan(protect="event", sparsity=8, mechanism="signed-binning", **WANTED)
     found = excess(mechanism_of(plan), crowd)
     assert found.over == 10_000
-    assert found.describe().endswith("up to 60. Their reports carry them all the same.")
+    assert found.describe().endswith("up to 60. Their reports still carry all of them.")
 
 
 def test_bias_falls_and_noise_grows_with_the_sparsity(crowd):

@@ -101,5 +101,5 @@ def test_hints_without_spark_and_without_java(monkeypatch, tmp_path):
         check()
     assert "\n" not in str(missing.value)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingDependency, match="JAVA_HOME right"):
+    with pytest.raises(MissingDependency, match="correct JAVA_HOME"):
         check()

@@ -21,16 +21,11 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Budget, Guarantee, Plan, Sketch
-from faintly.core import ReadingLaw as ReadingLaw
-from faintly.core import Universe as Universe
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import ReportBatch
 from faintly.core.vector import SparseVector, VectorBatch
-from faintly.mechanisms import ghosts as ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms import simulation as simulation
 from faintly.mechanisms.bit_cells import BitCells
-from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows as public
 from faintly.mechanisms.orthogonal import sizes
@@ -85,14 +80,14 @@ class Orthogonal(BitCells):
         return Guarantee(self.plan.unit, Budget.at_least(self.channel.loss()), THEOREM, CONDITIONS)
 
     def check_vector(self, vector: SparseVector) -> None:
-        """Refuse a negative value, which no report can say."""
+        """Refuse a negative value, which no report can express."""
         require.nonnegative(vector.values)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the cells of one report per vector.
 
         Words of `rng`: one per item to round its value (more where it ties), one per item for
-        what it asks, then the free bits of every cell.
+        the rows that it asks for, then the free bits of every cell.
 
         Privacy: event level, pure, for every map and any number of items, by Theorem 1. The caller
         draws `hash_seeds` without looking at the vectors, and from another source than `rng`.
@@ -156,17 +151,17 @@ class Orthogonal(BitCells):
             mine = cells[maps == j]
             blocks, rows = self.rows(ids, np.full(len(ids), j))
             for block in np.unique(blocks).tolist():
-                asked = np.flatnonzero(blocks == block)
+                inside = np.flatnonzero(blocks == block)
                 here = np.ascontiguousarray(mine[:, block])
-                first, every = kernels.read_hits(here, rows[asked], self.channel.rows)
-                said = np.count_nonzero(here.any(axis=1))
-                totals[asked] += off * said + (near - off) * first + (at - near) * every
+                first, every = kernels.read_hits(here, rows[inside], self.channel.rows)
+                nonzero = np.count_nonzero(here.any(axis=1))
+                totals[inside] += off * nonzero + (near - off) * first + (at - near) * every
         return totals
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: a share f of holders makes it (1-f)·V0 + f·V1.
 
-        Of values between 0 and 1 it is a bound, since the mean of v² is at least mean².
+        For values between 0 and 1 it is a bound, since the mean of v² is at least mean².
         """
         share = np.clip(means, 0.0, 1.0)
         square = share if self.plan.values == "set" else share**2

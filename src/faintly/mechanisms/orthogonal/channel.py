@@ -26,7 +26,7 @@ from faintly.primitives.noise import FULL
 MAX_ROWS = 8  # of an item: 255 sums of rows, which is enough up to epsilon 5.5
 MAX_WEIGHT = 16
 WEIGHT_LOSS = 0.001  # of the variance, for smaller integers
-SECOND_LEVEL = 0.97  # of the variance with one level: from here on a second one is worth it
+SECOND_LEVEL = 0.97  # of the variance with one level: a second level must do better than that
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def best(
 
     Args:
         epsilon: the budget.
-        share: of the clients, at most, who hold a key.
+        share: largest share of the clients that hold a key of interest.
         rows: m, or None for every number of rows.
         levels: 1 or 2, or None: two only where that is worth it.
     """
@@ -203,8 +203,8 @@ def _useful(channels: list[Channel]) -> Iterator[Channel]:
 
 def _single(epsilon: float, rows: int) -> Channel | None:
     ratio = noise.growth_at_most(epsilon)
-    quiet = FULL - math.ceil(FULL / ratio)
-    words = min(quiet, math.floor((ratio - 1) * FULL / (2**rows - 1)))
+    most = FULL - math.ceil(FULL / ratio)
+    words = min(most, math.floor((ratio - 1) * FULL / (2**rows - 1)))
     return Channel(rows, (words,)) if words > 0 else None
 
 

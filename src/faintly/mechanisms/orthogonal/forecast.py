@@ -1,4 +1,4 @@
-"""The error to expect of cells orthogonal to what spoke: free bits, holders and ghosts."""
+"""Predictions for orthogonal cells, from free bits, holders and ghosts."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from faintly.mechanisms.orthogonal import Orthogonal
 
 
-PAIR_COST = 1 / 64  # of a hash, for each word of a key's rows: 0.03 ns on the machine of 2 ns
+PAIR_COST = 1 / 64  # of a hash, for each word of a key's rows: 0.03 ns where a hash takes 2 ns
 
-VALUE_STEPS = 16  # of a client's mean value, when what long vectors lose is worked out
+VALUE_STEPS = 16  # of a client's mean value, for the loss of long vectors
 
 
 class OrthogonalForecast(CellForecast):
-    """What orthogonal cells are predicted to say."""
+    """Variance, bias and ghosts of orthogonal cells."""
 
     mechanism: "Orthogonal"
 
@@ -55,9 +55,9 @@ class OrthogonalForecast(CellForecast):
         return plan.clients / plan.hashing.maps * 2.0 ** min(1000.0, exponent - mechanism.bits)
 
     def largest_ghost(self) -> float:
-        """Return the ghost of two keys that everybody holds and whose rows make those of another.
+        """Return the ghost at a key whose rows are sums of those of two keys that everybody holds.
 
-        Rows that are hashed are so long that there is no such key.
+        Hashed rows are so long that there is no such key.
         """
         mechanism = self.mechanism
         if not mechanism.table:

@@ -1,6 +1,6 @@
 """The exact law of a report, for enumeration: small cells only.
 
-A set of rows is known by the cells orthogonal to it, as a mask with a bit for each of the 2^t
+A set of rows is represented by the cells orthogonal to it: a mask with a bit for each of the 2^t
 cells. Asking for more rows keeps the common bits of two masks, even if rows are dependent.
 """
 
@@ -27,7 +27,7 @@ Masks = tuple[int, int]  # masks of the first m rows, and of all
 
 
 class OrthogonalLaw(CellLaw):
-    """A cell is uniform over those orthogonal to the rows that were asked for."""
+    """The law of cells, each uniform among those orthogonal to the rows asked for."""
 
     mechanism: "Orthogonal"
 
@@ -38,8 +38,8 @@ class OrthogonalLaw(CellLaw):
         options: dict[str, Any] = {
             "rows": mechanism.channel.rows,
             "levels": len(mechanism.channel.speak),
+            "maps": 1,
         }
-        options["maps"] = 1
         if not mechanism.table:
             yield SmallCase(self.small(bits=2, options=options), grid, items=3)
             yield SmallCase(self.small(bits=3, options=options), grid, items=2)
@@ -47,13 +47,13 @@ class OrthogonalLaw(CellLaw):
         four = {"bits": rows + 2, "universe": Universe.indexed(4)}
         yield SmallCase(self.small(**four, options=options | {"blocks": 1}), grid, items=3)
         two = {"bits": rows + 1, "universe": Universe.indexed(4)}
-        if mechanism.blocks > 1 and rows < 4:  # a report of two cells is one of 2^(2b)
+        if mechanism.blocks > 1 and rows < 4:  # there are 2^(2b) reports of two cells
             yield SmallCase(self.small(**two, options=options | {"blocks": 2}), grid, items=3)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
         """Yield every (block, mask, mask) of items: cells orthogonal to its first rows, and to all.
 
-        In direct mode every map is there, with rows that repeat, depend on each other or are 0.
+        In direct mode every map is included, with rows that repeat, are dependent or are 0.
         """
         yield from itertools.product(list(self._one_outcome()), repeat=items)
 
@@ -114,15 +114,15 @@ def every_masks(channel: Channel, bits: int) -> Iterator[Masks]:
 
 
 def cell_law(channel: Channel, held: list[tuple[float, int, int]], bits: int) -> FloatArray:
-    """Return the probability of every cell, for items of these values: a mixture over askings."""
+    """Return the probability of every cell for items of these values, over what they ask for."""
     chances = {mask_of((), bits): 1.0}
     for value, *masks in held:
         spoken = [value * words / FULL for words in channel.speak]
-        # What stays silent is counted in integers, so that nothing is lost at values of 1.
-        quiet = (1 - value) + value * channel.silent / FULL
+        # The chance of silence comes from its own integer, so that it is exact at values of 1.
+        silent = (1 - value) + value * channel.silent / FULL
         following: dict[int, float] = {}
         for mask, chance in chances.items():
-            following[mask] = following.get(mask, 0.0) + chance * quiet
+            following[mask] = following.get(mask, 0.0) + chance * silent
             for words, other in zip(spoken, masks, strict=False):
                 both = mask & other
                 following[both] = following.get(both, 0.0) + chance * words

@@ -1,7 +1,7 @@
 """The public rows of a key, under each map.
 
 direct  rows of t bits, hashed with the map's key: word w of row l has the number l·⌈t/32⌉ + w
-table   the code of a key says its block and an element π of GF(2^s), s = b - M; row l is the bit
+table   the code of a key gives its block and an element π of GF(2^s), s = b - M; row l is the bit
         s + l and β_l·π below it. The leading bits keep a key's rows independent, and the planes
         of two keys meet in 0 alone. All products of two sums of constants β differ (a Sidon
         space), so that the ghosts of two held keys are all at different keys.
@@ -41,7 +41,7 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
     left = _candidates(bits) if sums * (sums + 1) // 2 < 2**bits else np.zeros(0, dtype=np.uint32)
     while len(chosen) < count and len(left):
         fitting = _fitting(left[:block], chosen, bits)
-        # What failed beside some constants fails beside more.
+        # An element that fails with some constants also fails with more of them.
         passed = fitting[0] + 1 if len(fitting) else block
         chosen += left[fitting[:1]].tolist()
         left, block = left[passed:], 1 if len(fitting) else min(2 * block, BLOCK)
@@ -61,9 +61,9 @@ def _candidates(bits: int) -> WordArray:
 
 
 def _fitting(elements: WordArray, chosen: list[int], bits: int) -> IntArray:
-    """Return the places of the elements that all products differ with, beside those chosen.
+    """Return the places of the elements that, with those chosen, make all products differ.
 
-    Beside the first few chosen there are few products, and most elements fail there already.
+    With the first few chosen there are few products, and most elements fail there already.
     """
     places = np.arange(len(elements))
     for count in range(1, len(chosen) + 1):

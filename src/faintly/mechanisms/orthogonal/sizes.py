@@ -1,7 +1,7 @@
 """Sizes of a report (bits of a cell, blocks, maps) and what they cost in bias and ghosts.
 
-The only loss is a cell whose speakers leave no freedom: it is 0, and is read as nothing. With R
-rows asked for beside its own M an item loses the mean of 2^(rank-t), at most min(1, 2^(M+R-t)).
+The only loss is a cell whose speakers leave no freedom: it is 0, and is not counted. With R rows
+asked for besides its own M an item loses the mean of 2^(rank-t), at most min(1, 2^(M+R-t)).
 
 direct  one cell of t bits, rows hashed by the key of one of J maps: a loss of at most 2^-16, and
         ghosts below 2 % of the variance
@@ -14,7 +14,7 @@ table   keys are split into B blocks with a cell of b bits each. Fewest bytes wi
                  eighth in an open universe
         memory   the tables, J·B·2^b integers, fit the memory
 
-        Where none do, sizes that keep all but the rule of ghosts, with at least 16 maps.
+        Where none do, sizes that keep all rules except that of ghosts, with at least 16 maps.
 """
 
 import itertools
@@ -33,7 +33,7 @@ from faintly.errors import InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.bit_cells import CellShape as Shape
-from faintly.mechanisms.bit_cells import Wanted
+from faintly.mechanisms.bit_cells import FixedSizes
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows
 from faintly.mechanisms.orthogonal.channel import Channel
@@ -43,7 +43,7 @@ from faintly.primitives.noise import FULL
 
 DIRECT_LOST = 2.0**-16  # of an item's weight
 LEAST_LOST = 2.0**-8  # the same in a table, or where bytes are limited
-DIRECT_MAPS = 64  # enough that no map is much of the whole, few enough that many reports share one
+DIRECT_MAPS = 64  # each is a small part of the whole, and still has many reports
 MOST_WORDS = 256  # of all rows of a key: a hash counts them in one byte
 MAX_CELL_BITS = 26  # 2^26 cells of one table are a quarter of a gigabyte
 FULL_ROWS = 64  # more rows than bits: then only 0 is left; with 64 fewer nothing is lost
@@ -64,12 +64,12 @@ def calibrate(request: Request) -> Calibrated:
     check_values(request.values)
     if request.family not in (None, "linear"):
         raise InvalidPlan("orthogonal has public maps in either decoding; use the linear family")
-    count, levels, *asked = bit_cells.wanted(request, "orthogonal", LIMITS)
-    wanted = Wanted(*asked)
+    count, levels, *rest = bit_cells.fixed_sizes(request, "orthogonal", LIMITS)
+    fixed = FixedSizes(*rest)
     found = channels.best(request.budget.epsilon, request.share, count, levels)
-    ways = [_direct] if request.decode == "direct" else [_quiet_table, _table]
+    ways = [_direct] if request.decode == "direct" else [_best_table, _table_with_ghosts]
     for make, channel in itertools.product(ways, found):
-        shape = make(request, channel, wanted)
+        shape = make(request, channel, fixed)
         if shape is not None:
             return _calibrated(request, channel, shape)
     raise InvalidPlan(
@@ -103,62 +103,62 @@ def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
     )
 
 
-def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
-    if (wanted.blocks or 1) != 1:
+def _direct(request: Request, channel: Channel, fixed: FixedSizes) -> Shape | None:
+    if (fixed.blocks or 1) != 1:
         raise InvalidPlan("blocks belong to tables; leave them out, or use --decode table")
-    maps, most = wanted.maps or DIRECT_MAPS, 32 * (MOST_WORDS // channel.most)
-    if wanted.bits:
-        require.integer(wanted.bits, "bits", 1, most)
-        return Shape(wanted.bits, 1, maps)
+    maps, most = fixed.maps or DIRECT_MAPS, 32 * (MOST_WORDS // channel.most)
+    if fixed.bits:
+        require.integer(fixed.bits, "bits", 1, most)
+        return Shape(fixed.bits, 1, maps)
     loads = Loads(channel, request.sparsity, 1, most)
     limit = min(DIRECT_LOST, ghosts.hidden(channel.unheld, request.clients))
-    quiet = ghost_exponent(channel, request.sparsity, 1, distinct=False) + math.log2(
+    exponent = ghost_exponent(channel, request.sparsity, 1, distinct=False) + math.log2(
         request.clients / (ghosts.TOGETHER * channel.unheld * maps)
     )
-    bits = max(loads.least_bits(limit), math.ceil(quiet), 1)
-    if wanted.max_bytes is not None:
-        bits = min(bits, 8 * wanted.max_bytes - (maps.bit_length() - 1))
+    bits = max(loads.least_bits(limit), math.ceil(exponent), 1)
+    if fixed.max_bytes is not None:
+        bits = min(bits, 8 * fixed.max_bytes - (maps.bit_length() - 1))
     fits = 1 <= bits <= most and loads.lost(bits) <= max(limit, LEAST_LOST)
     return Shape(bits, 1, maps) if fits else None
 
 
-def _quiet_table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
+def _best_table(request: Request, channel: Channel, fixed: FixedSizes) -> Shape | None:
     """Return the sizes that keep all rules, if there are any."""
     strength = ghost_strength(channel, request.universe.size)
     least = max(ghosts.FEWEST, ghosts.least_maps(strength, request.clients, channel.unheld))
     share = ghosts.OPEN_TOGETHER if request.universe.size is None else ghosts.TOGETHER
     kept = []
-    for small in _shapes(request, channel, wanted):
+    for small in _shapes(request, channel, fixed):
         exponent = ghost_exponent(
             channel, request.sparsity, small.blocks, distinct=request.universe.size is not None
         )
         exponent += math.log2(request.clients / (share * channel.unheld * small.maps))
-        quiet = replace(small, bits=max(small.bits, math.ceil(exponent)))
-        if small.maps >= least and quiet.bits == (wanted.bits or quiet.bits):
-            kept += [quiet] if _fits(quiet, request, channel, wanted) else []
+        shape = replace(small, bits=max(small.bits, math.ceil(exponent)))
+        if small.maps >= least and shape.bits == (fixed.bits or shape.bits):
+            kept += [shape] if _fits(shape, request, channel, fixed) else []
     return bit_cells.smallest(kept, request.clients)
 
 
-def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
-    """Return the sizes of the fewest bytes that keep all rules but that of ghosts."""
-    fit = (one for one in _shapes(request, channel, wanted) if _fits(one, request, channel, wanted))
+def _table_with_ghosts(request: Request, channel: Channel, fixed: FixedSizes) -> Shape | None:
+    """Return the sizes of the fewest bytes that keep all rules except that of ghosts."""
+    fit = (one for one in _shapes(request, channel, fixed) if _fits(one, request, channel, fixed))
     return min(fit, key=lambda one: (one.record_bytes, -one.maps), default=None)
 
 
-def _shapes(request: Request, channel: Channel, wanted: Wanted) -> Iterator[Shape]:
-    """Yield the fewest bits for every number of blocks and maps; what is wanted stays."""
-    if wanted.bits is not None:
-        require.integer(wanted.bits, "bits", channel.most + 1, MAX_CELL_BITS)
+def _shapes(request: Request, channel: Channel, fixed: FixedSizes) -> Iterator[Shape]:
+    """Yield the fewest bits for every number of blocks and maps; fixed sizes stay."""
+    if fixed.bits is not None:
+        require.integer(fixed.bits, "bits", channel.most + 1, MAX_CELL_BITS)
     limit = min(LEAST_LOST, ghosts.hidden(channel.unheld, request.clients))
     most = request.sparsity * channel.most
-    for blocks in [wanted.blocks] if wanted.blocks else _block_counts(most):
-        bits = wanted.bits or _least_bits(request, channel, blocks, limit)
-        for maps in [wanted.maps] if wanted.maps else bit_cells.doubled(ghosts.FEWEST, MAX_MAPS):
+    for blocks in [fixed.blocks] if fixed.blocks else _block_counts(most):
+        bits = fixed.bits or _least_bits(request, channel, blocks, limit)
+        for maps in [fixed.maps] if fixed.maps else bit_cells.doubled(ghosts.FEWEST, MAX_MAPS):
             yield Shape(bits, blocks, maps)
 
 
 def _block_counts(most: int) -> Iterator[int]:
-    """Yield 1, 2, 3, … and then every tenth or so."""
+    """Yield 1, 2, 3, …, from 24 on in growing steps."""
     blocks = 1
     while blocks <= min(bit_cells.MAX_BLOCKS, 2 * most):
         yield blocks
@@ -172,10 +172,10 @@ def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -
     return max(names, loads.least_bits(limit))
 
 
-def _fits(shape: Shape, request: Request, channel: Channel, wanted: Wanted) -> bool:
+def _fits(shape: Shape, request: Request, channel: Channel, fixed: FixedSizes) -> bool:
     return (
         shape.bits <= min(MAX_CELL_BITS, channel.most + rows.MOST_FIELD_BITS)
-        and shape.fits(request.memory, wanted.max_bytes)
+        and shape.fits(request.memory, fixed.max_bytes)
         and 2 ** code_bits(shape, channel, "table", request.universe.size)
         >= (request.universe.size or 0)
     )
@@ -184,7 +184,7 @@ def _fits(shape: Shape, request: Request, channel: Channel, wanted: Wanted) -> b
 def code_bits(shape: Shape, channel: Channel, decode: str, size: int | None) -> int:
     """Return the bits of the codes that public maps make, before they are split in blocks.
 
-    Rows that are hashed need no code; then the plan names the most that there are.
+    Hashed rows need no code; the plan then names the largest size.
     """
     if decode == "direct":
         return MAX_BITS
@@ -192,7 +192,7 @@ def code_bits(shape: Shape, channel: Channel, decode: str, size: int | None) -> 
 
 
 class Loads:
-    """How many rows an item's k - 1 companions ask for in its own block, and what that costs it."""
+    """How many rows an item's k - 1 companions ask for in its block, and what the item loses."""
 
     def __init__(
         self, channel: Channel, items: int, blocks: int, most: int, value: float = 1.0
@@ -266,14 +266,14 @@ def ghost_exponent(channel: Channel, items: int, blocks: int, *, distinct: bool)
     items = max(3, items)
     each = 1 / (channel.unheld * blocks)
     growth = items * math.log1p(each)
-    if growth > 30:  # from here on nothing else shows
+    if growth > 30:  # from here on the other terms are negligible
         return growth / math.log(2) + math.log2(channel.unheld)
     own = items * each if distinct else 0.0
     return math.log2(max(1e-300, math.expm1(growth) - own)) + math.log2(channel.unheld)
 
 
 def checked(plan: Plan) -> dict[str, Any]:
-    """Return channel, sizes and constants of a plan, or refuse what they cannot be."""
+    """Return channel, sizes and constants of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, PARAMETERS)
     require.protects(plan, EventLevel, "orthogonal")
     check_values(plan.values)

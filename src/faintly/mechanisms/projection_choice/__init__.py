@@ -23,15 +23,11 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Budget, Guarantee, Plan, Sketch
-from faintly.core import ReadingLaw as ReadingLaw
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.core.vector import SparseVector, VectorBatch
-from faintly.mechanisms import ghosts as ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms import simulation as simulation
 from faintly.mechanisms.base import Planned
-from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.projection_choice import bin_tables, client, constants
 from faintly.mechanisms.projection_choice import plan as planning
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
@@ -47,14 +43,14 @@ from faintly.primitives.hashing import LinearBins
 
 THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
 BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
-READ = 2**20  # reports looked at a time: those of a sketch may be more than memory holds
+READ = 2**20  # reports read at a time: those of a sketch may be more than memory holds
 BINS_FROM = 2.0  # epsilon from which bins can beat one bin where few people hold an item
 
 
 @register("projection-choice")
 @dataclass(frozen=True, kw_only=True)
 class ProjectionChoice(Planned):
-    """Public parameters of one collection; both sides hold the same object."""
+    """One slot of many, more likely where random projections of the tokens are large."""
 
     planning = planning
     tables = cached_property(bin_tables.tables_of)
@@ -273,6 +269,6 @@ class ProjectionChoice(Planned):
         return self.variance_of_hits(hits, sketch.count, means)
 
     def variance_of_hits(self, hits: IntArray, count: int, means: FloatArray) -> FloatArray:
-        """Return n·Var at keys whose bins are named so often by this many reports."""
+        """Return n·Var at keys, given how many of `count` reports name their bins."""
         hit = np.maximum(1 / self.bins, hits / max(1, count))
         return hit / self.attenuation**2 - np.minimum(means**2, 1.0)

@@ -4,8 +4,8 @@ dense     an entry for each row; one bin needs no more than the transform
 unsigned  an entry for each cell; after the transform a code reads b·C - n, where C counts the
           reports in its bin
 bins      two entries for each cell, one for each sign. Their differences, transformed, give the
-          estimates; their sums the counts, whose share of all reports says how large the variance
-          of a key is, since keys that more people hold have fuller bins
+          estimates. Their sums give counts, whose share of all reports gives the variance at a
+          key, since keys that more people hold have fuller bins
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from faintly.primitives import hashing
 if TYPE_CHECKING:
     from faintly.mechanisms.projection_choice import ProjectionChoice
 
-AT_ONCE = 2**19  # entries of tables whose signs are parted while they stay in the cache
+AT_ONCE = 2**19  # entries of tables that are split by sign while they stay in the cache
 
 
 class DenseTables(Tables):
@@ -31,11 +31,11 @@ class DenseTables(Tables):
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return one cell of weight +1 or -1 per report."""
-        said, one = batch.fields[:, 0], np.uint32(1)
+        sent, one = batch.fields[:, 0], np.uint32(1)
         if self.mechanism.plan.decode == "table":
-            rows, minus = batch.fields[:, 1], said
+            rows, minus = batch.fields[:, 1], sent
         else:
-            rows, minus = self.mechanism.rows(batch.hash_seeds, said >> one), said & one
+            rows, minus = self.mechanism.rows(batch.hash_seeds, sent >> one), sent & one
         table = self.map_of(batch).astype(np.uint32) << np.uint32(self.hashing.bits)
         return Cells(table | rows, 1 - 2 * minus.astype(np.int32))
 
@@ -66,14 +66,14 @@ class UnsignedTables(Tables):
         """Return what tables of these reports would give for each id, one key at a time."""
         bins, maps = self.mechanism.linear_bins, self.map_of(batch)
         rows, where = np.divmod(batch.fields[:, int(bins.signed)], np.uint32(bins.bins))
-        said, found = hashing.to_signs(batch.fields[:, 0]), np.zeros(len(ids), dtype=np.int64)
+        sent, found = hashing.to_signs(batch.fields[:, 0]), np.zeros(len(ids), dtype=np.int64)
         for position, one in enumerate(ids):
             mine = np.full(len(batch), one)
             place = bins.places(rows, self.maps.codes(mine, maps))
             hit = place >> np.uint32(bins.signed) == where
             if bins.signed:
-                turned = said * hashing.to_signs(place) * self.maps.masks(mine, maps)
-                found[position] = turned[hit].sum()
+                signs = sent * hashing.to_signs(place) * self.maps.masks(mine, maps)
+                found[position] = signs[hit].sum()
             else:
                 found[position] = bins.bins * np.count_nonzero(hit) - len(batch)
         return found
@@ -102,11 +102,11 @@ class SignedTables(UnsignedTables):
         maps, codes = len(tables), tables.shape[1] // 2
         made = np.empty((2, maps, codes), dtype=tables.dtype)
         many = max(1, AT_ONCE // codes)
-        room = np.empty((min(many, maps), codes), dtype=tables.dtype)
+        buffer = np.empty((min(many, maps), codes), dtype=tables.dtype)
         for start in range(0, maps, many):
             some = slice(start, min(start + many, maps))
             plus, minus = tables[some, 0::2], tables[some, 1::2]
-            here = room[: len(plus)]
+            here = buffer[: len(plus)]
             kernels.spread_bins(np.subtract(plus, minus, out=here), bins, made[0, some])
             kernels.spread_bins(np.add(plus, minus, out=here), unsigned, made[1, some])
         made = made.reshape(2 * maps, codes)
@@ -121,7 +121,7 @@ class SignedTables(UnsignedTables):
     def variance(
         self, transformed: TableArray, sketch: Sketch, ids: IdArray, means: FloatArray
     ) -> FloatArray:
-        """Return n·Var from what tables count at each id."""
+        """Return n·Var from the counts of the tables at each id."""
         counts = kernels.gather(transformed[self.hashing.maps :], ids, self.maps, 1, turn=False)[0]
         hits = (counts + sketch.count) // self.mechanism.bins
         return self.mechanism.variance_of_hits(hits, sketch.count, means)

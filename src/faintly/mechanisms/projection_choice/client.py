@@ -46,7 +46,7 @@ def choose(sums: AnyArray, signed: bool, top: int, threshold: int, rng: Rng) -> 
     Args:
         sums: (clients, bins of all groups) integers; a signed bin is two slots, of scores
             +sum and -sum, and `top` is then at most the number of bins.
-        signed: whether it is.
+        signed: whether bins have signs.
         top: how many slots count as the best.
         threshold: of the coin, out of 2^32.
         rng: secret randomness.

@@ -16,10 +16,10 @@ coefficient to full precision, since on it all terms are bounded by their values
 A ghost (see `ghosts`) is largest where everybody holds the same k tokens; in units of a held item's
 mean it is, for the
 
-dense     form: the XOR of m tokens' codes, m odd, reads what the product of their signs says of
-          the sign of the report
-unsigned  codes that share all of an item's but the highest bits never have its bin, so that they
-          read -1/(b-1); the XOR of three reads whether the XOR of their bins is that of the report,
+dense     form: the XOR of m tokens' codes, m odd, reads how far the product of their signs agrees
+          with the sign of the report
+unsigned  codes that differ from an item's in the highest bits alone never have its bin, and read
+          -1/(b-1); the XOR of three reads whether the XOR of their bins is that of the report,
           which is as much again where bins and groups are few, and far less where they are many
 bins      the XOR of three reads whether the XOR of their bins, with the product of their signs, is
           that of the report; where one slot of one group is the best, which is the worst case,
@@ -47,7 +47,7 @@ LEVELS_AT_ONCE = 2**22  # entries of one block of binomial laws: 32 MiB
 KEPT = 256  # curves that stay in memory
 SEARCHED = 256  # tokens beyond which searching takes long and gains less than a thousandth
 ALIKE = 1.15  # bins whose n·Var is within this of the least err nearly alike
-PATIENCE = 3  # steps of a search that may bring nothing: N is whole, so V0 has small bumps
+PATIENCE = 3  # steps without gain before a search stops: N is whole, so V0 has small bumps
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def pair_agreement(shape: Shape, odds: Odds) -> float:
 
 def best_top(shape: Shape, epsilon: float) -> int:
     """Return the N with the largest |c|, the smallest such N if there are several."""
-    most = min(shape.most, shape.groups * shape.tokens)  # no more slots score
+    most = min(shape.most, shape.groups * shape.tokens)  # tokens score in no more slots
     tops = np.arange(1, most + 1)
     curve = score_curve(shape)[1 : most + 1]
     growth = math.expm1(epsilon)
@@ -199,7 +199,7 @@ def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
 @lru_cache(maxsize=8)
 def _dense_reach(shape: Shape) -> FloatArray:
     """Return E[min(N, N_t)] for each level t from 1 (rows) and N from 1 to G (columns)."""
-    # |S_k| has the parity of k, so levels come in pairs of equal chance but for the lowest.
+    # |S_k| has the parity of k, so levels come in pairs of equal chance, except for the lowest.
     chances = sign_sum_tail(shape.tokens)[1:]
     reach = np.empty((len(chances), shape.groups))
     size = max(1, LEVELS_AT_ONCE // (shape.groups + 1))
@@ -309,9 +309,9 @@ def best_bins(
 ) -> int:
     """Return a number of bins of nearly the least n·Var, each with its best N, up to `most`.
 
-    It is that of items which at most this share of the clients hold (see `least_alike`). The search
-    climbs down from where the optimum of many groups lies, by eighths: around it n·Var is so flat
-    that finer steps would change it by less than a part in a thousand.
+    The n·Var is that of items which at most this share of the clients hold (see `least_alike`).
+    The search starts at the optimum of many groups and moves by eighths: around the minimum n·Var
+    is so flat that finer steps would change it by less than a part in a thousand.
     """
     costs: dict[int, tuple[float, float]] = {}
 
@@ -370,10 +370,10 @@ def slot_bins(epsilon: float, most: int) -> int:
 
 
 def ghost_energy(shape: Shape, top: int, *, shared: bool = False) -> float:
-    """Return a bound on κ: what linear hashing lets appear at XORs of a client's items.
+    """Return a bound on κ: the energy of the ghosts of linear hashing, at XORs of a client's items.
 
     It is G·N·(δ/c)² - k by Parseval, with chances of at most 1 replaced by 1, and the odds cancel.
-    Without signs the mean over the bins of a group is taken off: a factor of 1 - N/M. In an open
+    Without signs the mean over the bins of a group is subtracted: a factor of 1 - N/M. In an open
     universe keys may share the codes of held ones, which adds k.
     """
     gain = float(score_curve(shape)[top]) / shape.tokens
@@ -386,7 +386,7 @@ def ghost_energy(shape: Shape, top: int, *, shared: bool = False) -> float:
 
 
 def ghost_strength(shape: Shape, top: int, *, shared: bool = False) -> float:
-    """Return the largest ghost, relative to an item's own value; that itself for shared codes."""
+    """Return the largest ghost relative to an item's own value; at least 1 for shared codes."""
     if shape.bins == 1:
         own = _dense_ghost(shape, top)
     else:

@@ -1,4 +1,4 @@
-"""The error to expect of a chosen slot, from the constants of its shape."""
+"""Predictions for a chosen slot, from the constants of its shape."""
 
 from typing import TYPE_CHECKING
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from faintly.mechanisms.projection_choice import ProjectionChoice
 
 
-# Of 1 over the number of rows: measured 0.02 to 0.19, for epsilon 0.5 to 4 and 4 to 64 tokens.
+# Bias times the number of rows: measured 0.02 to 0.19, for epsilon 0.5 to 4 and 4 to 64 tokens.
 DEPENDENCE = 0.25
 
 
 class ChoiceForecast(Forecast):
-    """What a chosen slot is predicted to say."""
+    """Variance, bias and ghosts of a chosen slot."""
 
     mechanism: "ProjectionChoice"
 
     def reading_law(self) -> ReadingLaw:
-        """Return a fair sign in a bin of b that the item has, or whether its bin is the one."""
+        """Return the law of a fair sign in one bin of b or, unsigned, of whether it is the bin."""
         mechanism = self.mechanism
         if mechanism.shape.signed:
             return ReadingLaw.rare(1 / mechanism.bins)
@@ -60,7 +60,7 @@ class ChoiceForecast(Forecast):
         return most + self.ghost_variance()
 
     def ghost_variance(self) -> float:
-        """Return n·κ/(J·2^D), which it is where everybody holds the same k items."""
+        """Return n·κ/(J·2^D), reached where everybody holds the same k items."""
         mechanism = self.mechanism
         if not mechanism.linear:
             return 0.0
@@ -80,7 +80,7 @@ class ChoiceForecast(Forecast):
     def relative_bias(self) -> float:
         """Return what means lose because a row puts tokens into bins that are not independent.
 
-        Two of them are, as far as scores go: they meet with chance 1/b over all rows.
+        Two tokens alone lose nothing: they meet with chance 1/b over all rows.
         """
         mechanism = self.mechanism
         if not mechanism.linear or mechanism.form == "dense" or mechanism.tokens < 3:
@@ -88,7 +88,7 @@ class ChoiceForecast(Forecast):
         return DEPENDENCE / mechanism.linear_bins.rows
 
     def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return what is cut of more than k tokens, which an item becomes with the chance |v|."""
+        """Return what the cut to k tokens loses; an item becomes a token with chance |v|."""
         return self.cut(simulation.sums_of(vectors, np.abs))
 
     def influence(self) -> float:

@@ -27,7 +27,7 @@ Chosen = tuple[int, ...]  # positions of the items that became tokens
 
 
 class ChoiceLaw(Law):
-    """A slot follows from the patterns of the items, dummies and ties averaged over."""
+    """The law of a slot given the items' patterns, averaged over dummies and ties."""
 
     mechanism: "ProjectionChoice"
 
@@ -37,7 +37,7 @@ class ChoiceLaw(Law):
         grid = (-1.0, -0.5, 0.0, 1.0) if mechanism.shape.signed else (0.0, 0.25, 0.5, 1.0)
         options: dict[str, Any] = {"form": mechanism.form, "rounding": mechanism.rounding}
         sizes = {"groups": 2} if mechanism.form == "dense" else {"groups": 1, "bins": 2}
-        # Rows of 16 bits keep the groups of a cell apart, see report_number.
+        # With rows of 16 bits a cell identifies its group, see report_number.
         bits = 16 if mechanism.linear else None
         yield SmallCase(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
         few = (-1.0, 0.0, 0.5) if mechanism.shape.signed else (0.0, 0.5, 1.0)
@@ -61,7 +61,7 @@ class ChoiceLaw(Law):
         return tuple((place @ weights).tolist())
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:
-        """Return the slot of each report; of a cell, the first group whose row it has."""
+        """Return the slot of each report; for a cell, in the first group that has its row."""
         mechanism = self.mechanism
         if not mechanism.cell:
             return fields[:, 0].astype(np.int64)

@@ -44,7 +44,7 @@ def calibrate(request: Request) -> Calibrated:
     rounding = options.pop("rounding", "independent")
     shape = _shape(request, form, options)
     top = options.pop("top", None)
-    require.no_more(options, "projection-choice", "form, groups, bins, top and rounding")
+    require.none_left(options, "projection-choice", "form, groups, bins, top and rounding")
     require.one_of(rounding, "rounding", ROUNDINGS)
     if top is None:
         top = constants.best_top(shape, request.budget.epsilon)
@@ -115,24 +115,24 @@ def _table_bins(request: Request, one: Shape, most: int) -> int:
         shape = replace(one, bins=bins)
         top = constants.best_top(shape, request.budget.epsilon)
         odds = Odds.unrounded(shape, top, request.budget.epsilon)
-        quiet = constants.unheld_variance(shape, odds)
+        unheld = constants.unheld_variance(shape, odds)
         try:
-            made = _codes(request, shape, top, quiet)
+            made = _codes(request, shape, top, unheld)
         except InvalidPlan:
             return True, math.inf, math.inf
         strength = constants.ghost_strength(shape, top, shared=request.universe.size is None)
-        large = ghosts.in_errors(strength, made.maps, request.clients, quiet) > ghosts.LARGEST
+        large = ghosts.in_errors(strength, made.maps, request.clients, unheld) > ghosts.LARGEST
         added = ghost_variance(shape, top, request.universe.size, request.clients, made)
         shared = constants.shared_variance(shape, odds, request.share)
-        return large, shared + added, quiet + added
+        return large, shared + added, unheld + added
 
     choices = {1 << width: costs(1 << width) for width in range(1, most.bit_length())}
-    quietest = min(large for large, *_ in choices.values())
+    least = min(large for large, *_ in choices.values())
     return constants.least_alike(
         {
             bins: (shared, unheld)
             for bins, (large, shared, unheld) in choices.items()
-            if large == quietest
+            if large == least
         }
     )
 
@@ -220,15 +220,15 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
     bits = request.bits or max(least, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
     # Of signed bins both signs are counted.
     each = ENTRY_BYTES if _is_dense(shape) or not shape.signed else 2 * ENTRY_BYTES
-    room = min(MAX_CELL_BITS, (request.memory // each).bit_length() - 1)
+    limit = min(MAX_CELL_BITS, (request.memory // each).bit_length() - 1)
     if not request.maps:
         # One large ghost is worse than many small ones, so bits give way before maps.
-        maps = min(maps, 1 << max(0, room - (request.bits or least)))
+        maps = min(maps, 1 << max(0, limit - (request.bits or least)))
     if not request.bits:
-        bits = min(bits, max(least, room - maps.bit_length() + 1))
-    if bits + maps.bit_length() - 1 > (MAX_CELL_BITS if request.bits and request.maps else room):
+        bits = min(bits, max(least, limit - maps.bit_length() + 1))
+    if bits + maps.bit_length() - 1 > (MAX_CELL_BITS if request.bits and request.maps else limit):
         raise InvalidPlan(
-            f"{maps} maps of 2^{bits} codes take more than {2**room * each >> 20:,} MiB; use "
+            f"{maps} maps of 2^{bits} codes take more than {2**limit * each >> 20:,} MiB; use "
             "decode direct with family prf"
         )
     bits = min(bits, MAX_BITS, most_rows + width)

@@ -20,15 +20,10 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Budget, Cells, Guarantee, Plan, Sketch
-from faintly.core import ReadingLaw as ReadingLaw
-from faintly.core import Universe as Universe
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import ReportBatch
-from faintly.core.vector import SparseVector as SparseVector
 from faintly.core.vector import VectorBatch
-from faintly.mechanisms import ghosts as ghosts
 from faintly.mechanisms.bit_cells import BitCells
-from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval import sizes
 from faintly.mechanisms.retrieval.forecast import RetrievalForecast
@@ -124,8 +119,8 @@ class Retrieval(BitCells):
         made = self.equations(vectors, owners, hash_seeds)
         words = made.rows.shape[1]
         free = rng.words(len(vectors) * self.blocks * words).reshape(-1, words) & self._low_bits
-        said = (answers[made.items] ^ made.flips).astype(np.uint8)
-        solved = kernels.solve_gf2(made.offsets, made.order, made.rows, said, free)
+        targets = (answers[made.items] ^ made.flips).astype(np.uint8)
+        solved = kernels.solve_gf2(made.offsets, made.order, made.rows, targets, free)
         cells = solved.reshape(len(vectors), self.blocks * words)
         if self.plan.hashing.maps <= 1:
             return cells

@@ -1,4 +1,4 @@
-"""The error to expect of one-bit answers: 1/θ² at every key, and ghosts."""
+"""Predictions for one-bit answers: n·Var of 1/θ² at every key, and ghosts."""
 
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class RetrievalForecast(CellForecast):
-    """What cells of one-bit answers are predicted to say."""
+    """Variance, bias and ghosts of cells of one-bit answers."""
 
     mechanism: "Retrieval"
 
     def reading_law(self) -> ReadingLaw:
-        """Return a fair sign: the client's own free bits make it."""
+        """Return the law of a fair sign, which the client's own free bits make."""
         return ReadingLaw.coin()
 
     def variance(self, mean_square: float) -> float:  # noqa: ARG002
@@ -25,10 +25,9 @@ class RetrievalForecast(CellForecast):
         return self.mechanism.scale**2
 
     def ghost_variance(self) -> float:
-        mechanism = self.mechanism
+        mechanism, plan = self.mechanism, self.plan
         if not mechanism.public:
             return 0.0
-        plan = self.plan
         energy = sizes.ghost_energy(
             plan.sparsity, mechanism.blocks, mechanism.shrink, plan.universe.size
         )
@@ -50,5 +49,5 @@ class RetrievalForecast(CellForecast):
         return sizes.relative_bias(self.plan.sparsity, self.mechanism.shape, distinct)
 
     def influence(self) -> float:
-        """Return c: what one report says about any key."""
+        """Return c: what one report reads at any key."""
         return self.mechanism.scale

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RetrievalLaw(CellLaw):
-    """A cell is uniform but for the answers of a basis of the items of its block."""
+    """The law of cells, uniform except for the answers of a basis of the block's items."""
 
     mechanism: "Retrieval"
 

@@ -22,7 +22,7 @@ from faintly.core.plan import MAX_MAPS, OPEN_MAPS, SEED_BYTES
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.bit_cells import Wanted
+from faintly.mechanisms.bit_cells import FixedSizes
 from faintly.mechanisms.request import Calibrated, Request
 from faintly.primitives import noise
 from faintly.primitives.fields import with_one_more
@@ -60,11 +60,11 @@ def calibrate(request: Request) -> Calibrated:
     family = request.family or ("linear" if request.decode == "table" else "prf")
     if family == "blake2s":
         raise InvalidPlan("retrieval is private for every hash; use the prf or the linear family")
-    wanted = Wanted(*bit_cells.wanted(request, "retrieval", LIMITS))
+    fixed = FixedSizes(*bit_cells.fixed_sizes(request, "retrieval", LIMITS))
     keep = noise.response_threshold(noise.exact(request.budget.epsilon))
-    shape = _linear(request, wanted, keep) if family == "linear" else _direct(request, wanted)
+    shape = _linear(request, fixed, keep) if family == "linear" else _direct(request, fixed)
     _check_shape(shape, request.sparsity, request.decode)
-    _check_fit(shape, request, wanted.max_bytes)
+    _check_fit(shape, request, fixed.max_bytes)
     hashing = Hashing(family=family, bits=code_bits(shape, request.universe.size), maps=shape.maps)
     parameters = {"keep": keep, "bits": shape.bits, "blocks": shape.blocks}
     return Calibrated(parameters=parameters, hashing=hashing)
@@ -79,7 +79,7 @@ def _check_fit(shape: Shape, request: Request, max_bytes: int | None) -> None:
     size = request.universe.size
     if size is not None and shape.maps and 2 ** code_bits(shape, size) < size:
         raise InvalidPlan(
-            f"blocks {shape.blocks} and bits {shape.bits} cannot tell {size} keys apart; "
+            f"blocks {shape.blocks} and bits {shape.bits} cannot distinguish {size} keys; "
             f"use at least {1 + bit_cells.naming_bits(size, shape.blocks)} bits"
         )
 
@@ -89,23 +89,23 @@ def shrink(threshold: int) -> float:
     return (2 * threshold - FULL) / FULL
 
 
-def _direct(request: Request, wanted: Wanted) -> Shape:
-    if (wanted.blocks or 1) != 1 or wanted.maps:
+def _direct(request: Request, fixed: FixedSizes) -> Shape:
+    if (fixed.blocks or 1) != 1 or fixed.maps:
         raise InvalidPlan("blocks and maps belong to the linear family; leave them out")
     own = request.sparsity + DIRECT_SPARE
-    if wanted.max_bytes is not None:
+    if fixed.max_bytes is not None:
         # Fewer spare bits lose a little more of each item, at most what table mode allows.
-        room = 8 * (wanted.max_bytes - SEED_BYTES["prf"])
-        own = max(min(own, room), request.sparsity + LEAST_SPARE)
-    return Shape(wanted.bits or own)
+        limit = 8 * (fixed.max_bytes - SEED_BYTES["prf"])
+        own = max(min(own, limit), request.sparsity + LEAST_SPARE)
+    return Shape(fixed.bits or own)
 
 
-def _linear(request: Request, wanted: Wanted, keep: int) -> Shape:
+def _linear(request: Request, fixed: FixedSizes, keep: int) -> Shape:
     """Return the sizes that keep the rules, or those within the memory with the smallest ghosts.
 
     Sizes that the request fixes are kept even against the rules; intervals widen accordingly.
     """
-    bits, blocks, maps, max_bytes = wanted
+    bits, blocks, maps, max_bytes = fixed
     if bits is not None:
         require.integer(bits, "bits", 2, MAX_CELL_BITS)
     rules = _Rules(request, shrink(keep))
@@ -116,9 +116,9 @@ def _linear(request: Request, wanted: Wanted, keep: int) -> Shape:
         for each in [maps] if maps else bit_cells.doubled(fewest, MAX_MAPS):
             least = bits or rules.least_bits(count)
             small = Shape(least, count, each)
-            quiet = Shape(bits or max(least, rules.ghost_bits(count, each)), count, each)
-            if each >= most and _fits(quiet, request.memory, max_bytes):
-                kept.append(quiet)
+            large = Shape(bits or max(least, rules.ghost_bits(count, each)), count, each)
+            if each >= most and _fits(large, request.memory, max_bytes):
+                kept.append(large)
             elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
                 left.append(small)
     found = bit_cells.smallest(kept, request.clients)
@@ -146,7 +146,7 @@ class _Rules:
         self.shrink, self.variance = shrink, shrink**-2
 
     def blocks(self, bits: int | None) -> list[int]:
-        """Return how many blocks to try: those for which given bits suffice, if there are any."""
+        """Return the numbers of blocks to try: those for which the bits suffice, or else 1."""
         counts = bit_cells.doubled(1, min(bit_cells.MAX_BLOCKS, 2 * self.items))
         return [one for one in counts if bits is None or bits >= self.least_bits(one)] or [1]
 

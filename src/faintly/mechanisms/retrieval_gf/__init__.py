@@ -17,14 +17,8 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Budget, Guarantee, Plan, Sketch, VectorBatch
-from faintly.core import ReadingLaw as ReadingLaw
-from faintly.core import Universe as Universe
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
-from faintly.mechanisms import ghosts as ghosts
-from faintly.mechanisms.law import SmallCase as SmallCase
-from faintly.mechanisms.law import kept_law as kept_law
-from faintly.mechanisms.law import rounded_sum_law as rounded_sum_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.request import Request
 from faintly.mechanisms.retrieval_gf import forms

@@ -223,7 +223,7 @@ def _continuous(kinds: list[tuple[int, int]], mean: float) -> list[float]:
 
 
 def _merged(classes: list[PairClass]) -> list[PairClass]:
-    """Return the classes in order of falling difference, equal ones together."""
+    """Return the classes in order of falling difference, equal ones merged."""
     counts: dict[tuple[int, int], int] = {}
     for count, plus, minus in classes:
         counts[plus, minus] = counts.get((plus, minus), 0) + count
@@ -233,8 +233,8 @@ def _merged(classes: list[PairClass]) -> list[PairClass]:
 
 def pairs_variance(classes: list[PairClass], symbols: int) -> float:
     """Return n·Var at an item that is not held, with the best real readings."""
-    apart = sum(n * (a - b) ** 2 for n, a, b in classes)
-    return float(Fraction(2 * FULL**2, symbols * apart))
+    squares = sum(n * (a - b) ** 2 for n, a, b in classes)
+    return float(Fraction(2 * FULL**2, symbols * squares))
 
 
 def full_channel(bits: int, epsilon: float) -> Channel:
@@ -245,8 +245,8 @@ def full_channel(bits: int, epsilon: float) -> Channel:
 def span_safe_channel(bits: int, epsilon: float) -> Channel:
     """Return the best channel for which any factor may take another's place."""
     best, least = None, math.inf
-    for apart in range(1, 2 ** (bits - 1) + 1):
-        classes = _span_safe_pairs(2**bits, apart, epsilon)
+    for heavy in range(1, 2 ** (bits - 1) + 1):
+        classes = _span_safe_pairs(2**bits, heavy, epsilon)
         variance = pairs_variance(classes, 2**bits)
         if variance < least:
             best, least = classes, variance
@@ -254,17 +254,17 @@ def span_safe_channel(bits: int, epsilon: float) -> Channel:
     return _with_readings(bits, best)
 
 
-def _span_safe_pairs(symbols: int, apart: int, epsilon: float) -> list[PairClass]:
+def _span_safe_pairs(symbols: int, heavy: int, epsilon: float) -> list[PairClass]:
     growth = noise.growth_at_most(epsilon)
-    low = math.ceil(FULL / (symbols + apart * (growth - 1)))
-    # The heavy symbols share what is left equally; apart and symbols divide by powers of two
-    # alike, so one of the next few weights leaves a multiple of their number.
-    while (FULL - (symbols - apart) * low) % apart:
+    low = math.ceil(FULL / (symbols + heavy * (growth - 1)))
+    # The heavy symbols share what is left equally. The powers of two in their number divide
+    # `symbols` and 2^32 too, so one of the next few weights leaves a multiple of it.
+    while (FULL - (symbols - heavy) * low) % heavy:
         low += 1
-    high = (FULL - (symbols - apart) * low) // apart
+    high = (FULL - (symbols - heavy) * low) // heavy
     if high <= low:
         raise BoundDoesNotApply("epsilon is too small for 32-bit weights; use a larger one")
-    return _merged([(apart, high, low), (symbols // 2 - apart, low, low)])
+    return _merged([(heavy, high, low), (symbols // 2 - heavy, low, low)])
 
 
 def _with_readings(bits: int, classes: list[PairClass]) -> Channel:

@@ -1,4 +1,4 @@
-"""The error to expect of answers in GF(q): the channel, collisions and shared points."""
+"""Predictions for answers in GF(q), from the channel, collisions and shared points."""
 
 import math
 from typing import TYPE_CHECKING
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
 
 class RetrievalGfForecast(SymbolForecast):
-    """What symbols of GF(q) are predicted to say."""
+    """Variance, bias and ghosts of symbols of GF(q)."""
 
     mechanism: "RetrievalGf"
 
     def reading_law(self) -> ReadingLaw:
         """Return the law of a uniform symbol, mixed with a held one's where rows collide."""
-        channel, share = (
-            self.mechanism.channel,
-            min(1.0, self.plan.sparsity * self.mechanism.collision),
-        )
+        channel = self.mechanism.channel
+        share = min(1.0, self.plan.sparsity * self.mechanism.collision)
         held = (channel.factors(1) + channel.factors(-1)) / 2
         values, places = np.unique(channel.counted, return_inverse=True)
         chances = np.bincount(places, weights=(1 - share + share * held) / channel.order)
@@ -35,10 +33,8 @@ class RetrievalGfForecast(SymbolForecast):
         k = self.plan.sparsity
         # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
         load = min(k, math.sqrt(k * mean_square))
-        return (
-            self.mechanism.channel.absent_moment
-            + load * self.mechanism.collision * self.held_excess_moment
-        )
+        collisions = load * self.mechanism.collision * self.held_excess_moment
+        return self.mechanism.channel.absent_moment + collisions
 
     def ghost_variance(self) -> float:
         """Return what shared points add where every client holds the same k items of size 1."""
@@ -58,8 +54,7 @@ class RetrievalGfForecast(SymbolForecast):
         For a polynomial without a seed and without a spare coefficient it bounds instead what a
         client of k items adds to a key that it does not hold.
         """
-        mechanism = self.mechanism
-        k = self.plan.sparsity
+        mechanism, k = self.mechanism, self.plan.sparsity
         if not mechanism.pointed:
             return float(mechanism.order) ** min(0, k - 1 - mechanism.symbols)
         if mechanism.seed_size:
@@ -70,7 +65,7 @@ class RetrievalGfForecast(SymbolForecast):
         return math.sqrt(mechanism.channel.absent_moment) * norm * largest ** (k - 1)
 
     def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return the share of items beyond k, which are refused, or beyond t symbols, dropped."""
+        """Return the share of the items that are refused beyond k, or dropped beyond t symbols."""
         if self.mechanism.enforces_sparsity:
             return self.cut(vectors.lengths)
         kept: FloatArray = np.minimum(1.0, self.mechanism.symbols / np.maximum(1, vectors.lengths))

@@ -68,7 +68,7 @@ def calibrate(request: Request) -> Calibrated:
     require.no_tables(request, "retrieval-gf")
     forms = {"span-safe": _span_safe, "polynomial": _polynomial, "full": _full}
     shape = forms[form](request, options)
-    require.no_more(options, f"retrieval-gf {form}")
+    require.none_left(options, f"retrieval-gf {form}")
     make = span_safe_channel if form == "span-safe" else full_channel
     channel = make(shape.symbol_bits, request.budget.epsilon)
     lists = {name: list(getattr(channel, name)) for name in LISTS}
@@ -147,15 +147,15 @@ def _hashed_symbols(symbols: Any, bits: int) -> int:
 
 def _polynomial(request: Request, options: dict[str, Any]) -> Shape:
     limit = require.integer(options.pop("max_bytes", MAX_RECORD), "max_bytes", 1, MAX_RECORD)
-    wanted = [options.pop(name, None) for name in Shape._fields]
+    fixed = [options.pop(name, None) for name in Shape._fields]
     shapes = [
         shape
-        for shape in _polynomial_shapes(request, wanted[1])
-        if all(value in (None, own) for value, own in zip(wanted, shape, strict=True))
+        for shape in _polynomial_shapes(request, fixed[1])
+        if all(value in (None, own) for value, own in zip(fixed, shape, strict=True))
     ]
     if not shapes:
-        default = (USEFUL_BITS, max(2, request.sparsity + (wanted[2] == 0)), SEED_BYTES["prf"])
-        pairs = zip(wanted, default, strict=True)
+        default = (USEFUL_BITS, max(2, request.sparsity + (fixed[2] == 0)), SEED_BYTES["prf"])
+        pairs = zip(fixed, default, strict=True)
         shapes = [Shape(*(own if value is None else value for value, own in pairs))]
     for shape in shapes:
         _check_polynomial(shape, request.sparsity, request.universe.size)
@@ -191,9 +191,9 @@ def _check_polynomial(shape: Shape, sparsity: int, size: int | None) -> None:
             f"use {sparsity} symbols"
         )
     if seed_bytes == 0 and (size is None or size > 2**bits):
-        wants = "a universe that is not open" if size is None else f"{(size - 1).bit_length()} bits"
+        needs = "a universe that is not open" if size is None else f"{(size - 1).bit_length()} bits"
         raise InvalidPlan(
-            f"without a seed every key needs its own point of the field ({wants}); "
+            f"without a seed every key needs its own point of the field ({needs}); "
             f"use seed_bytes {SHORT_SEED} or more"
         )
 

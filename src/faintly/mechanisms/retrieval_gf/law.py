@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class RetrievalGfLaw(SymbolLaw):
-    """Values are rounded to -1, 0 or 1 before the channel answers."""
+    """The law of symbols whose channel takes values rounded to -1, 0 or 1."""
 
     mechanism: "RetrievalGf"
 
     def small_cases(self) -> Iterator[SmallCase]:
-        """Yield cases of few enough symbols and reports, dependent rows among them."""
+        """Yield cases with few symbols and reports, some with dependent rows."""
         mechanism = self.mechanism
         signs = (-1.0, 0.0, 1.0)
         if mechanism.pointed:
@@ -44,9 +44,8 @@ class RetrievalGfLaw(SymbolLaw):
             return
         # Two symbols for two items are dependent so often that delta must be a third.
         budget = Budget(self.plan.budget.epsilon, max(0.34, self.plan.budget.delta))
-        plan = replace(
-            mechanism.law.small(sparsity=2, budget=budget, options=options).plan, budget=budget
-        )
+        small = self.small(sparsity=2, budget=budget, options=options)
+        plan = replace(small.plan, budget=budget)
         yield SmallCase(type(mechanism).from_plan(plan), signs, items=2)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
@@ -59,11 +58,9 @@ class RetrievalGfLaw(SymbolLaw):
         ranks = mechanism.hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
         words = hashing.symbol_words(mechanism.symbols, mechanism.bits)
         hashed = mechanism.hash(seeds, ids, hashing.SYMBOL, words)
-        rows = map(
-            tuple,
-            hashing.unpack_symbols(hashed, mechanism.symbols, mechanism.bits).tolist(),
-        )
-        return tuple(zip(rows, mechanism.signs(seeds, ids).tolist(), ranks, strict=True))
+        rows = hashing.unpack_symbols(hashed, mechanism.symbols, mechanism.bits).tolist()
+        signs = mechanism.signs(seeds, ids).tolist()
+        return tuple(zip(map(tuple, rows), signs, ranks, strict=True))
 
     def _factors(self, values: list[float]) -> FloatArray:
         # The sum of the values, each rounded to -1, 0 or 1, is clipped to -1, 0 or 1.

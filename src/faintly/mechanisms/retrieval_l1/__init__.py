@@ -19,13 +19,10 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Budget, Guarantee, Plan, Sketch, WithinL1
-from faintly.core import ReadingLaw as ReadingLaw
-from faintly.core import Universe as Universe
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
 from faintly.core.vector import VectorBatch
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.law import SmallCase as SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.request import Request
 from faintly.mechanisms.retrieval_l1 import forms
@@ -128,8 +125,8 @@ class RetrievalL1(Symbols):
             return self._solved_bits(vectors.offsets, hashed, answers, words)
         rows = hashing.base_digits(hashed, self.order, self.symbols)
         blank = fields.unpack(words, self.symbols, self.order)
-        said, field = answers.astype(np.uint8), fields.field_of(self.order)
-        solved = kernels.solve_field(vectors.offsets, rows, said, blank, field)
+        targets, field = answers.astype(np.uint8), fields.field_of(self.order)
+        solved = kernels.solve_field(vectors.offsets, rows, targets, blank, field)
         return fields.pack(solved, self.order)
 
     def _solved_bits(
@@ -169,7 +166,7 @@ class RetrievalL1(Symbols):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean².
 
-        In the binary form every reading is ±1, so that there is nothing to measure.
+        In the binary form every reading is ±1, so there is nothing to measure.
         """
         channel = self.channel
         moment: FloatArray = np.full(len(means), channel.absent_moment)

@@ -1,4 +1,4 @@
-"""The error to expect of answers linear in the value."""
+"""Predictions for answers linear in the value."""
 
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class RetrievalL1Forecast(SymbolForecast):
-    """What symbols of a linear channel are predicted to say."""
+    """Variance and bias of symbols of a linear channel."""
 
     mechanism: "RetrievalL1"
 
     def reading_law(self) -> ReadingLaw:
-        """Return a fair sign with the chance of a marked symbol, else 0."""
+        """Return the law of a fair sign at marked symbols, and 0 at others."""
         return ReadingLaw.rare(2 * self.mechanism.channel.marked / self.mechanism.channel.order)
 
     def variance(self, mean_square: float) -> float:  # noqa: ARG002

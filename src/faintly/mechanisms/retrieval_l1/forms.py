@@ -57,7 +57,7 @@ def calibrate(request: Request) -> Calibrated:
         channel, symbols = _polynomial(request, slope, options)
     else:
         channel, symbols = _hashed(request, form, slope, options)
-    require.no_more(options, f"retrieval-l1 {form}")
+    require.none_left(options, f"retrieval-l1 {form}")
     weights = {name: getattr(channel, name) for name in ("marked", "plus", "minus")}
     parameters = {"form": form, "field": channel.order, **weights, "symbols": symbols}
     return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY[form]))
@@ -102,13 +102,13 @@ def _hashed(
     while failure(channel.order, k, symbols) > delta:
         symbols += 1
     spare = math.ceil(SPARE_BITS / math.log2(channel.order))
-    asked = options.pop("symbols", max(symbols, k + spare))
-    if isinstance(asked, int) and asked < symbols:
+    sent = options.pop("symbols", max(symbols, k + spare))
+    if isinstance(sent, int) and sent < symbols:
         raise BoundDoesNotApply(
-            f"{asked} symbols for {k} items are dependent too often for delta "
+            f"{sent} symbols for {k} items are dependent too often for delta "
             f"{request.budget.delta:g}; use at least {symbols}"
         )
-    return channel, _check_symbols(asked, channel.order, k)
+    return channel, _check_symbols(sent, channel.order, k)
 
 
 def _ternary_channel(field: Any, slope: Fraction) -> Channel:
@@ -170,7 +170,7 @@ def _check_symbols(symbols: Any, order: int, sparsity: int) -> int:
 
 
 def failure(order: int, sparsity: int, symbols: int) -> Fraction:
-    """Return how often the rows of one or the other of two vectors of k items are dependent.
+    """Return a bound on how often, of two vectors of k items, one has dependent rows.
 
     2·(q^k - 1)/((q-1)·q^t), times what hashing may add; one seed at least.
     """

@@ -22,7 +22,7 @@ SMALL_REPORTS = 2**8  # possible reports of an enumerated case
 
 
 class RetrievalL1Law(SymbolLaw):
-    """The channel answers values as they are."""
+    """The law of symbols whose channel takes values as they are."""
 
     mechanism: "RetrievalL1"
 

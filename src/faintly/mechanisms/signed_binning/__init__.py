@@ -15,15 +15,9 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Budget, Cells, Guarantee, Plan, Sketch, VectorBatch
-from faintly.core import WithinL1 as WithinL1
 from faintly.core.arrays import FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
-from faintly.mechanisms import simulation as simulation
 from faintly.mechanisms.base import Planned
-from faintly.mechanisms.law import SmallCase as SmallCase
-from faintly.mechanisms.law import joint as joint
-from faintly.mechanisms.law import kept_law as kept_law
-from faintly.mechanisms.law import rounded_sum_law as rounded_sum_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import rows
@@ -63,7 +57,7 @@ class SignedBinning(Planned):
     bins: int
     steps: int  # grid steps per unit
     clip: int | None  # bound of a raw bin in grid steps; None where the unit bounds the change
-    range: int  # U: what a report can say, in grid steps
+    range: int  # U: largest integer of a report, in grid steps
     noise: tuple[int, ...]  # coin thresholds out of 2^32
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The error to expect of noisy bins: noise, collisions with other keys, and rounding."""
+"""Predictions for noisy bins, from noise, collisions with other keys, and rounding."""
 
 import math
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BinForecast(Forecast):
-    """What bins are predicted to say, with collisions spread over all of them."""
+    """Variance and loss of noisy bins; collisions are spread over all of them."""
 
     mechanism: "SignedBinning"
 

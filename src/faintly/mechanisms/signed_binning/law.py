@@ -24,7 +24,7 @@ MOST_FLIPS = 128  # in a small case of the squeeze row, whose law takes quadrati
 
 
 class BinLaw(Law):
-    """Bins are independent, given where the items fall."""
+    """The law of noisy bins, which are independent given where the items fall."""
 
     mechanism: "SignedBinning"
 
@@ -79,12 +79,7 @@ class BinLaw(Law):
         held: list[list[float]] = [[] for _ in range(mechanism.bins)]
         for value, (where, sign) in zip(values, outcome, strict=True):
             held[where].append(sign * value)
-        fixed = (
-            tuple(mechanism.noise),
-            mechanism.steps,
-            mechanism.clip,
-            mechanism.range,
-        )
+        fixed = tuple(mechanism.noise), mechanism.steps, mechanism.clip, mechanism.range
         return joint(_bin_law(*fixed, tuple(sorted(each))) for each in held)
 
 
@@ -92,7 +87,7 @@ class BinLaw(Law):
 def _bin_law(
     thresholds: tuple[int, ...], steps: int, clip: int | None, limit: int, held: tuple[float, ...]
 ) -> FloatArray:
-    """Return the law of what a report says of a bin that holds these signed values."""
+    """Return the law of a report's integer for a bin that holds these signed values."""
     raw, reach = rounded_sum_law(held, steps), len(held) * steps
     tail = 2 * (limit + reach) + rows.tail_steps(thresholds)
     shape = noise.laplace_law(thresholds, tail)

@@ -29,7 +29,7 @@ STEPS = {
     "squeeze": 2**16,  # the least that keeps L' = L + 2k/steps close to L
 }
 MAX_STEPS = 2**20
-MAX_BINS = 4096  # 16 KiB of report at 4 bytes a bin
+MAX_BINS = 4096  # 16 KiB of report at 4 bytes per bin
 MAX_RANGE = 2**31 - 1  # a field 0..2·range fits 32 bits
 FLOAT_BYTES = 4  # what the paper spends on one bin
 THEOREMS = {
@@ -55,7 +55,7 @@ def calibrate(request: Request) -> Calibrated:
     cap = options.pop("cap", request.sparsity)
     if cap is not None and not (isinstance(cap, int | float) and 0 < cap < math.inf):
         raise InvalidPlan(f"cap must be none or a number above 0, got {cap!r}")
-    require.no_more(options, "signed-binning")
+    require.none_left(options, "signed-binning")
     parameters = _parameters(request, row, bins, steps, cap)
     return Calibrated(parameters=parameters, hashing=hashing)
 
