@@ -4,7 +4,7 @@ import { secureWords, uniform } from "../../clients/js/src/coins.ts";
 import collection from "./plan.json";
 import { CHECKSUM_BYTES, HEADER_BYTES, readings, SEED_BYTES } from "./reading.ts";
 
-const WORK_MS = 8; // of each turn, so that the page never stands still
+const WORK_MS = 8; // of each turn, so that the page stays responsive
 const [LEAST, MOST] = [-0.15, 0.75]; // shares of people that a bar can show
 const SURE = 1.96; // standard errors: 19 times out of 20
 
@@ -169,5 +169,5 @@ find("again").addEventListener("click", showOne);
 find("people").addEventListener("input", () => void showMany());
 showOne();
 void showMany();
-// Once it was loaded, the page also opens without a network; only secure pages have that.
+// Once loaded, the page also opens without a network; browsers offer that to secure pages only.
 void navigator.serviceWorker?.register("worker.js").catch(() => {});
