@@ -1,7 +1,7 @@
 """Query a collector in several loops, from a process of its own, until told to stop.
 
 Reads {"port", "path", "body", "loops"} as a line of JSON from standard input, and queries until the
-input ends. Prints a line after the first answer, and at the end the number of answers by status.
+input ends. Prints a line after the first answer and, at the end, the number of answers by status.
 """
 
 import http.client

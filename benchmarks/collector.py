@@ -362,7 +362,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         started(what)
         full = singles.rate_row("collector-single", what, rounds, seconds, share=SHARE)
         yield full
-        settle(port, plan)  # empty the inbox of what the full load left
+        settle(port, plan)  # empty the inbox after the full load
         yield singles.wait_row("collector-single-p99", round(full.ours / 2, -2), rounds, seconds)
         settle(port, plan)
         started("a sender while others ask")

@@ -1,9 +1,9 @@
-"""The page: how soon a first view is there, and what it costs those who send.
+"""The page: how soon a first view is there, and what it costs senders.
 
 python -m benchmarks.page [--before CLONE] [--json FILE]
 
-First views are measured in Chromium, which never saw the page before: 200 collections, and a top
-list of 10,000 keys. Senders then take turns at two collectors, one of which somebody watches; with
+First views are measured in Chromium with an empty cache: 200 collections, and a top list of 10,000
+keys. Senders then take turns at two collectors, of which one is watched on its page; with
 `--before`, also at this collector and at that of another clone.
 """
 
@@ -148,7 +148,7 @@ def sending_row(name: str, what: str, ports: tuple[int, int], plan: Plan, note: 
 
 
 def sending_rows(before: Path | None) -> Iterator[Row]:
-    """Yield what a page that is open, and one that exists at all, cost those who send."""
+    """Yield what senders lose to a page that is open, and to one that exists at all."""
     plan = plan_of(0)
     pairs = [("page-open", "single reports while the page is open", HERE)]
     if before is not None:

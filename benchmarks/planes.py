@@ -17,7 +17,7 @@ def planes(
 ) -> list[Row]:
     """Return how reading orthogonal reports by planes of bits compares with a loop over pairs.
 
-    And how long a whole top list takes, of many keys.
+    Also how long a whole top list of many keys takes.
     """
     plan = samples.orthogonal_plan(reports, keys)
     mechanism, ids = Orthogonal.from_plan(plan), np.arange(keys, dtype=np.uint64)

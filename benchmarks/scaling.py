@@ -3,8 +3,8 @@
 python -m benchmarks.scaling [--json FILE] [--plot FILE]      peers only after `make peers`
 
 Slow cases run on a subset of the keys (peers: of reports and keys) and are scaled linearly; their
-points are hollow. Local hashing has no vectors: against n and d a client
-sends one of its reports, against k it sends k of them.
+points are hollow. Local hashing takes one item instead of a vector: against n and d a client sends
+one of its reports, against k it sends k of them.
 """
 
 import sys

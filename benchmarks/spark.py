@@ -2,8 +2,8 @@
 
 python -m benchmarks.spark [--reports 1e6] [--json FILE] [--plot FILE]
 
-Every time is CPU time of all processes that take part, driver, executors and Python workers, so
-that whatever else the machine does changes little. The constants of `benchmarks.sizing` are
+Every time is the CPU time of all processes that take part (driver, executors, Python workers), so
+that other work on the machine changes little. The constants of `benchmarks.sizing` are
 fitted to these rows; the plot shows that model.
 """
 

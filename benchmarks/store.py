@@ -2,8 +2,8 @@
 
 python -m benchmarks.store [--quick] [--json FILE]
 
-It alternates with the least that is as durable: bodies appended to a file, which is synced after
-each group as large as a commit of the store. That checks, counts, shuffles and seals nothing.
+It alternates with the simplest thing that is as durable: bodies appended to a file, which is synced
+after each group as large as a commit of the store. This checks, counts, shuffles and seals nothing.
 Times of the store end when everything is sealed.
 """
 

@@ -47,7 +47,7 @@ def _cells(bits: int, count: int) -> tuple[WordArray, NarrowArray]:
 
 def transform(effort: Effort, bits: int = 20) -> list[Row]:
     """Return how a transform compares with a copy of the same table."""
-    filled = np.zeros((1, 2**bits), dtype=np.int32)  # as a report for each entry leaves it
+    filled = np.zeros((1, 2**bits), dtype=np.int32)  # as one report for each entry leaves it
     index, weight = _cells(bits, 2**bits)
     kernels.scatter_add(filled, index, weight, 0)
     heavy: TableArray = samples.generator().integers(-100, 101, (1, 2**bits), dtype=np.int32)

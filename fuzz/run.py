@@ -1,9 +1,9 @@
 """Fuzz targets one after another: python fuzz/run.py SECONDS FOLDER TARGET...
 
-Each is a fork of one process: to instrument the code takes as long as a short run. FOLDER/TARGET
-keeps what was found interesting from one run to the next, TARGET.log what the fuzzer says. Prints
-each target with its status, which is not 0 when anything but a FaintlyError comes out; the input is
-then left in crash-*.
+Each is a fork of one process, because instrumenting the code takes as long as a short run.
+FOLDER/TARGET keeps interesting inputs from one run to the next, TARGET.log what the fuzzer says.
+Prints each target with its status, which is not 0 when anything but a FaintlyError comes out; the
+input is then left in crash-*.
 """
 
 import os

@@ -1,7 +1,7 @@
 """What is fuzzed: a function of bytes for every decoder, from which only a FaintlyError may come.
 
-A checksum stops a fuzzer at the door, so the targets also put the right one on what they are
-given. What a decoder accepts must encode to the same bytes again.
+A checksum would refuse nearly all that a fuzzer makes, so the targets also put the right one on
+their input. What a decoder accepts must encode to the same bytes again.
 """
 
 import hashlib
@@ -67,9 +67,9 @@ def batch(data: bytes) -> None:
 
 
 def count(data: bytes) -> None:
-    """Count a batch as the collector does: it must agree with decoding, in what it refuses too.
+    """Count a batch as the collector does: it must accept and refuse what decoding does.
 
-    The first byte says the plan, the second how a good batch of the rest is spoilt, if at all.
+    The first byte picks the plan, the second how a good batch of the rest is damaged, if at all.
     """
     number = data[0] % len(PLANS) if data else 0
     plan, layout = PLANS[number], LAYOUTS[number]
@@ -197,7 +197,7 @@ def reader(suffix: str) -> Target:
 
 
 def planted(data: bytes) -> None:
-    """Decode as `batch` does, with a mistake that a fuzzer must find to be worth its name."""
+    """Decode as `batch` does, with a planted mistake that the fuzzer must find."""
     batch(data)
     first = data[:3]
     if len(first) == 3 and first[1] == 0x42:
@@ -206,7 +206,7 @@ def planted(data: bytes) -> None:
 
 def changed(document: Any, data: bytes) -> Any:
     """Return a JSON document with some of its parts replaced, as the bytes say."""
-    # A few changes at a time: many at once are refused at the first of them.
+    # Only a few changes at a time: the first of many would already be refused.
     for where, what in zip(data[:CHANGES:2], data[1:CHANGES:2], strict=False):
         places = list(_places(document))
         if not places:
@@ -236,7 +236,7 @@ def outcome(call: Callable[[], int]) -> int | str:
 
 
 def refused(call: Callable[[], Any]) -> None:
-    """Run what may refuse, so that the next way in is tried as well."""
+    """Run what may refuse, so that the next way of reading is tried as well."""
     try:
         call()
     except FaintlyError:
@@ -296,7 +296,7 @@ TEXTS = {
         b"client,item,value\n0,3,1\n1,3,0.5\n",
         b"userId,movieId,rating,timestamp\n1,2,3.5,4\n",
     ],
-    # The plan goes by the length, so blanks let each line meet every plan.
+    # The length picks the plan, so blanks combine each line with every plan.
     "jsonl": [line + b" " * blanks for line in LINES for blanks in range(4)],
     "fimi": [b"1 2 3\n\n4 5\n"],
     "query": [b"request=00112233445566778899aabbccddeeff&epoch=7", b"epoch=0&request=" + b"a" * 32],

@@ -1,4 +1,4 @@
-"""Write docs/explanation/accuracy.md's tables and figure: what how many clients find.
+"""Write docs/explanation/accuracy.md's tables and figure: what each number of clients finds.
 
 python scripts/accuracy_docs.py           write the tables between the markers, and the figure
 python scripts/accuracy_docs.py --check   fail if the tables are not what would be written

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # what is measured is no part of the installed package
+sys.path.insert(0, str(ROOT))  # what is measured is not part of the installed package
 
 from benchmarks.machine import one_line
 from benchmarks.result import HEADINGS, Row

@@ -154,7 +154,7 @@ def findings() -> Iterator[str]:
         yield from check_words(path)
         if path.suffix == ".md":
             yield from check_links(path)
-        if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":  # which names what was, too
+        if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":  # which also names old paths
             yield from check_paths(path)
     docs = ROOT / "docs"
     runnable = [

@@ -17,7 +17,7 @@ from pathlib import Path
 from textwrap import fill
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # what is measured is no part of the installed package
+sys.path.insert(0, str(ROOT))  # what is measured is not part of the installed package
 
 from evaluation.experiments import experiments
 from evaluation.figures import svg

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what the JavaScript client and the page are built and tested with, where it is missing: Node 20 or
 # newer, into .venv; Chromium, from the system's packages; and what the files package-lock.json list. With the argument
-# `node`, Node alone, which is all that the quick tests need.
+# `node` it installs Node alone, which is all that the quick tests need.
 # Users of the client need none of this, and users of the Python library need no JavaScript.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -30,7 +30,7 @@ library=$kernels/_kernels.so
 ACTIVE='from faintly import kernels; assert kernels.active == "c", kernels.active
 print(kernels.instructions())'
 SANITIZERS=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
-    -fno-omit-frame-pointer -Wno-maybe-uninitialized) # at -O1 it warns of what -O3 sees is right
+    -fno-omit-frame-pointer -Wno-maybe-uninitialized) # at -O1 it warns about code that -O3 sees to be right
 
 # compile FILE FLAGS...: make the object of a file of the copy, for one target alone.
 compile() {
@@ -61,7 +61,7 @@ run_sanitized() {
 }
 
 # report NAME RUNNER: run the tests, and print one line, or everything where they fail. A library
-# that does not load fails too: its tests would be skipped. Those of numpy alone show nothing here.
+# that does not load fails too: its tests would be skipped. Tests of numpy alone show nothing here.
 report() {
     local name=$1 runner=$2 log=$scratch/log instructions
     if instructions=$("$runner" -c "$ACTIVE" 2>"$log") &&
@@ -75,8 +75,8 @@ report() {
     fi
 }
 
-# self_test NAME FILE CHANGE FINDING ARGS...: Python on a sanitized mutant must fail, and for its
-# fault. Of the build, the object of that file alone is another; of a header, the one that shows it.
+# self_test NAME FILE CHANGE FINDING ARGS...: Python on a sanitized mutant must fail because of its
+# fault. Only the object of the changed file is rebuilt; for a header, one that shows the fault.
 self_test() {
     local log=$scratch/mutant name=$1 file=$2 change=$3 finding=$4
     local object=$kernels/${file/kernels.h/hashing.c}
@@ -112,7 +112,7 @@ kernels.map_codes(np.zeros(64, np.uint64), np.ones(1, np.uint32), np.ones(1, np.
         'runtime error: shift exponent' \
         -c 'import numpy as np; from faintly import kernels
 kernels.hash_ids(1, np.zeros(64, np.uint64), 1)'
-    # No sanitizer can see a wrong sum: the tests must, of tables that are fetched ahead.
+    # No sanitizer can see a wrong sum, so the tests must: here, of tables that are prefetched.
     ahead=test_scatter_add_to_a_table_that_no_cache_holds
     self_test "cells fetched, not added" tables.c \
         '/PREFETCH(tables + index/,/}/s/+= weight\[i\]/+= 0/' \

@@ -4,7 +4,7 @@ import { secureWords, uniform } from "../../clients/js/src/coins.ts";
 import collection from "./plan.json";
 import { CHECKSUM_BYTES, HEADER_BYTES, readings, SEED_BYTES } from "./reading.ts";
 
-const WORK_MS = 8; // of each turn, so that the page never freezes
+const WORK_MS = 8; // of each turn, so that the page stays responsive
 const [LEAST, MOST] = [-0.15, 0.75]; // shares of people that a bar can show
 const SURE = 1.96; // standard errors: 19 times out of 20
 
@@ -13,7 +13,7 @@ const names = [...client.plan.names!.keys()];
 const { keep, bits } = collection.parameters;
 const chance = keep / 2 ** 32; // that an answer is kept
 const scale = 1 / (2 * chance - 1);
-// By Bayes' rule, from a belief of one half: without the interest both readings are equally likely.
+// By Bayes' rule, of a belief of one half: without the interest both readings are equally likely.
 const [doubted, believed] = [1 - chance, chance].map((likely) => likely / (likely + 0.5));
 const picked = new Set<string>(["chess", "jazz"]);
 
@@ -69,7 +69,7 @@ one.forEach((bar) => {
 });
 many.forEach((bar) => bar.part("zero", 0));
 
-// The parts of a report, in their order: bytes, class, and what they mean.
+// The parts of a report, in their order: bytes, class, and what they tell.
 const PARTS: readonly [number, string, string][] = [
   [5, "frame", "the format and its version"],
   [16, "frame", "the digest of the plan: which collection this is for"],
@@ -169,5 +169,5 @@ find("again").addEventListener("click", showOne);
 find("people").addEventListener("input", () => void showMany());
 showOne();
 void showMany();
-// Once it was loaded, the page also opens without a network; only secure pages have that.
+// Once loaded, the page also opens without a network; browsers offer that to secure pages only.
 void navigator.serviceWorker?.register("worker.js").catch(() => {});

@@ -1,4 +1,4 @@
-/** Ask, keep the last answer while asking again, and say what went wrong. */
+/** Ask, keep the last answer while asking again, and report what went wrong. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refused } from "./api.ts";
 

@@ -17,7 +17,7 @@ export function example(found: Anatomy, digest: string): Part[] {
     { name: "Mark", kind: "fixed", bytes: new TextEncoder().encode("FNTR"), words: "These are reports of faintly. The same in every request." },
     { name: "Version", kind: "fixed", bytes: Uint8Array.of(1), words: "Of the format." },
     { name: "Plan", kind: "fixed", bytes: unhex(digest), words: "Which plan the device followed. The same for everybody." },
-    { name: "Length", kind: "fixed", bytes: size, words: "Of one report: the plan fixes it." },
+    { name: "Length", kind: "fixed", bytes: size, words: "The bytes of one report, which the plan fixes." },
     { name: "Count", kind: "fixed", bytes: littleEndian(1, 4), words: "How many reports follow." },
     { name: "Seed", kind: "seed", bytes: seed, words: "Public randomness, drawn before the device looks at anything a person holds." },
     { name: "Answer", kind: "noisy", bytes: fields, words: `${described(found)}. The only part that depends on what a person holds, after the noise.` },

@@ -16,12 +16,12 @@ Refusal = tuple[str, bytes, Reject]
 
 
 def sealed_batch(body: bytes) -> bytes:
-    """Return a batch's bytes before the checksum, with the checksum they deserve."""
+    """Return a batch's bytes before the checksum, with the right checksum."""
     return body + struct.pack("<I", zlib.crc32(body))
 
 
 def sealed_sketch(body: bytes) -> bytes:
-    """Return a sketch's bytes before the checksum, with the checksum they deserve."""
+    """Return a sketch's bytes before the checksum, with the right checksum."""
     return body + hashlib.blake2b(body, digest_size=sketch_v1.CHECKSUM_BYTES).digest()
 
 
@@ -170,7 +170,7 @@ def arrays_of(good: bytes) -> bytes:
 
 
 def made_of(header: Any, arrays: bytes) -> bytes:
-    """Return a sketch of any header and arrays, with the padding and checksum they deserve."""
+    """Return a sketch of any header and arrays, with the right padding and checksum."""
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return _made_of(text.encode(), arrays)
 
@@ -181,5 +181,5 @@ def _made_of(text: bytes, arrays: bytes) -> bytes:
 
 
 def with_header(good: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
-    """Return a sketch with its header changed and its checksum made anew."""
+    """Return a sketch with its header changed and the right checksum."""
     return made_of(change(header_of(good)), arrays_of(good))

@@ -389,7 +389,7 @@ def changed(out: Path) -> list[str]:
 
 
 def same(made: str, found: str) -> bool:
-    """Return whether two texts are equal, but for the last digits of fractions.
+    """Return whether two texts are equal, except for the last digits of fractions.
 
     Logarithms and matrix products differ in their last bit from one processor to the next.
     """

@@ -1,7 +1,7 @@
 """The client of spec/ once more, in plain integers: no numpy, nothing from the library.
 
 It is written from the specification alone and follows its order of sections, so that the
-library, the test vectors and the text can be held against each other. Slow, and proud of it.
+library, the test vectors and the text can be compared. It is slow, and meant to be obvious.
 Plans are the JSON objects that plan files hold. This module dispatches on the mechanism;
 `hashing` and one module for each mechanism hold the work.
 """

@@ -63,7 +63,7 @@ def basis(equations: Sequence[Equation]) -> list[tuple[int, int, int]]:
 
 
 def solution(equations: Sequence[Equation], free: int) -> int:
-    """Return the cell that keeps the free bits but for the pivots, which solve the equations."""
+    """Return the cell that keeps the free bits except the pivots, which solve the equations."""
     cell = free
     for pivot, row, said in reversed(basis(equations)):
         if parity(row & cell) != said:

@@ -21,7 +21,7 @@ const BLOCK = 64;
 
 /**
  * Return a function from data to `size` bytes of its hash, under a key and eight letters of
- * personalisation. It keeps what the key alone makes of the state: half the work for a short text.
+ * personalisation. It keeps the state after the key, which saves half the work for a short text.
  */
 export function blake2s(
   size: number,

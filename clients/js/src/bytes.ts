@@ -7,7 +7,7 @@ export function hex(bytes: Uint8Array): string {
   return out;
 }
 
-/** Return the bytes of digits in lower case, of which a queue has a hundred thousand at a time. */
+/** Return the bytes of hexadecimal digits in lower case; a queue has a hundred thousand of them at a time. */
 export function unhex(text: string): Uint8Array {
   const out = new Uint8Array(text.length / 2);
   for (let i = 0; i < text.length; i++) {

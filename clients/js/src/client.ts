@@ -33,7 +33,7 @@ export class Client {
     this.plan = readPlan(plan);
     this.#mechanism = admit(this.plan, options?.policy);
     this.bounded = !!this.#mechanism.bounded;
-    secureWords()(); // the first draw takes a millisecond, which a first report need not wait for
+    secureWords()(); // the first draw takes a millisecond, so that a first report need not wait for it
   }
 
   /** Return one randomized report, as the bytes of a batch of one. */

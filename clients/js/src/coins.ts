@@ -6,7 +6,7 @@ import type { Item } from "./vector.ts";
 export type Words = () => number;
 
 const POOL = 512; // words asked of the system at a time
-const { crypto } = globalThis; // Node loads its generator when this is read: with the package, not with a client
+const { crypto } = globalThis; // Node loads its generator when this is read: here, so that no client waits for it
 
 /** Return a fresh source of words from the system's generator, which nobody can predict. */
 export function secureWords(): Words {
@@ -31,7 +31,7 @@ export function drawSeed(words: Words, bytes: number): Wide {
   return [((low >>> 24) | (high << 8)) >>> 0, high >>> 24]; // of 5 bytes
 }
 
-/** Ask about each number below a count, and again about those that are open, after all others. */
+/** Ask about each number below a count, then again about those that are still open, and so on. */
 export function settle(count: number, isOpen: (i: number) => boolean): void {
   const again: number[] = [];
   for (let n = 0; n < count + again.length; n++) {

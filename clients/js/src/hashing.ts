@@ -7,7 +7,7 @@ export type Wide = readonly [low: number, high: number];
 /** A hash of a key and an id to one word; without `w` the form mix of the specification. */
 export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
 
-// The letter of each use; no two share one. As numbers they leave no trace in the bundles.
+// The letter of each use; no two share one. As plain numbers they are inlined in the bundles.
 export const BIN = 98; // b
 export const SIGN = 115; // s
 export const ROW = 114; // r

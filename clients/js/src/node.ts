@@ -39,7 +39,7 @@ export function fileStore(path: string): Store {
   return { locked };
 }
 
-/** Make a lock file, having removed that of a process that has ended; return whose it is. */
+/** Make a lock file, after removing that of a process that has ended; return whose it is. */
 async function taken(lock: string, mark: string): Promise<string | undefined> {
   if (await made(lock, mark)) return mark;
   const found = await ifThere(readFile(lock, "utf8"));
@@ -55,7 +55,7 @@ async function taken(lock: string, mark: string): Promise<string | undefined> {
   return (await made(lock, mark)) ? mark : found;
 }
 
-/** Return whether a lock has the mark of a process that has ended; no lock is nobody's to remove. */
+/** Return whether a lock has the mark of a process that has ended; if there is no lock, it does not. */
 function isDead(mark: string | undefined): boolean {
   if (mark === undefined) return false;
   const pid = parseInt(mark);

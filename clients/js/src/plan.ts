@@ -53,7 +53,7 @@ export function exactly(fields: unknown, what: string, names: string): asserts f
 /** Return the plan that a document holds, as text, bytes or a parsed object. */
 export function readPlan(document: string | Uint8Array | object): Plan {
   const fields = parse(document);
-  // What is left out is signed: there is one spelling for it.
+  // Without `values` a plan is signed, and may not say so: each plan has one spelling.
   const { values = "signed", format } = isObject(fields) ? fields : {};
   // First, since another format may have other fields.
   rule(format === FORMAT, `format ${JSON.stringify(format)}`);

@@ -48,7 +48,7 @@ export function TopList({ shown, query }: { shown: Shown; query: URLSearchParams
   return (
     <Card id="top" title="Top keys" tools={tools}>
       <Candidates list={candidates.list} open={about.universe === "open"} />
-      {candidates.broken && <Empty title="The candidates of this address cannot be read.">Ask for it again.</Empty>}
+      {candidates.broken && <Empty title="The candidates of this address cannot be read.">Ask for the address again.</Empty>}
       {name === null ? !candidates.loading && !candidates.broken && <NoCandidates /> : (
         <Answer asked={asked} lines={8}>
           {(found) => <Ranked found={found} partial={asked === first} shown={shown} query={query} question={question} />}
@@ -126,8 +126,8 @@ function Ranked({ found, partial, shown, query, question }: {
       <p class="found">
         {found.threshold === null ? "Nothing stands out yet." : (
           <>
-            <strong>{count(standing)}</strong> of {count(found.estimates.length)} rows stand out; a key does from{" "}
-            <strong data-threshold={found.threshold}>{mean(found.threshold, shown.share)}</strong> among{" "}
+            <strong>{count(standing)}</strong> of {count(found.estimates.length)} rows stand out. A mean must be above{" "}
+            <strong data-threshold={found.threshold}>{mean(found.threshold, shown.share)}</strong> to stand out among{" "}
             {count(found.compared)} keys in {count(found.reports)} reports.
           </>
         )}
@@ -305,7 +305,7 @@ function Candidates({ list, open }: { list: string[] | null; open: boolean }) {
           onInput={(event) => setText(event.currentTarget.value)} />
         <button type="submit">Rank these</button>
         {list && <button type="button" class="plain" onClick={() => change({ candidates: null })}>Remove</button>}
-        <p class="soft small">They are sent to the collector and become part of this page's address, but of no log.</p>
+        <p class="soft small">They are sent to the collector and become part of this page's address, but are not logged.</p>
       </form>
     </details>
   );

@@ -7,7 +7,7 @@ export type Words = () => number;
 export declare function secureWords(): Words;
 /** Return the seed of some bytes that the next two words give. */
 export declare function drawSeed(words: Words, bytes: number): Wide;
-/** Ask about each number below a count, and again about those that are open, after all others. */
+/** Ask about each number below a count, then again about those that are still open, and so on. */
 export declare function settle(count: number, isOpen: (i: number) => boolean): void;
 /**
  * Return each |value| in whole steps, one more with the chance of what is left: a word for each, then one for each tie,

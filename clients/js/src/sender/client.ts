@@ -23,13 +23,13 @@ const BEACON_BYTES = 60_000; // browsers let a page that is hidden or closed sen
 const BEACONS = 8; // requests of such a page, each of which takes it a millisecond
 const FRAME_BYTES = 31; // of a batch beside its records: spec/wire-v1.md
 const QUEUE_BYTES = 1_000_000; // in a store; a day offline is far below
-const BATCH_BYTES = 500; // what a batch counts for besides its records, in room and in time
+const BATCH_BYTES = 500; // what a batch counts for beyond its records, in space and in time
 const TIMEOUT_MS = 30_000;
-// Neither cookies nor the page's address; and without headers of ours no preflight is needed.
+// Neither cookies nor the page's address are sent; without headers of ours no preflight is needed.
 const QUIET = { credentials: "omit", referrerPolicy: "no-referrer" } as const;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 300_000;
-// Statuses that may pass by themselves. The same request id makes repeating all of them safe.
+// Failures that may pass by themselves. The same request id makes it safe to repeat the request.
 const PASSING = [408, 425, 429, 500, 502, 503, 504];
 
 export interface SenderOptions extends ClientOptions {
@@ -52,7 +52,7 @@ export interface Which {
   readonly epoch?: number;
 }
 
-/** The bytes of a batch while it has so many records. */
+/** The bytes of a batch, as long as it has this many records. */
 interface Body {
   readonly count: number;
   readonly bytes: Uint8Array;
@@ -338,7 +338,7 @@ export class Client {
     const longer = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     const jitter = 0.5 + crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
     const send = () => {
-      // First, or what comes while this is sending would never set another timer.
+      // This comes first, so that reports that come while this is sending set another timer.
       this.#timer = undefined;
       this.flush().catch((error) => onError?.(error));
     };

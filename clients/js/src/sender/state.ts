@@ -2,9 +2,9 @@
 import { LedgerFailed } from "./errors.ts";
 import type { Charges } from "./spending.ts";
 
-const KEPT_EPOCHS = 2; // a clock that is set back over one border of epochs still finds its report
+const KEPT_EPOCHS = 2; // so a clock that is set back into the previous epoch still finds its report
 
-/** Reports that are sent together, under one request id for good. */
+/** Reports that are sent together, under one request id that never changes. */
 export interface Batch {
   readonly id: string;
   readonly digest: string;
@@ -38,7 +38,7 @@ export function stateOf(read: unknown): State {
   const state = read as State | null;
   const known = state?.version === 1 || state?.version === 2;
   if (!known || !state.charges || !state.plans || !Array.isArray(state.outbox)) {
-    // What was spent is not known, so nothing more may be.
+    // What was spent is unknown, so nothing more may be spent.
     throw new LedgerFailed("the ledger is damaged, or of a version that is not known here");
   }
   if (state.version === 1) {

@@ -1,4 +1,4 @@
-/** Where a ledger and its queue live, and who may use them at a time. */
+/** Where a ledger and its queue live, for one user at a time. */
 import { FaintlyError, hex } from "../index.ts";
 import { LedgerFailed } from "./errors.ts";
 
@@ -30,7 +30,7 @@ export function indexedDBStore(name = "faintly"): Store {
       const asked = indexedDB.open(name, 1);
       asked.onupgradeneeded = () => asked.result.createObjectStore("state");
       asked.onsuccess = () => {
-        // Somebody cleared the page's storage: what comes next opens a new database.
+        // Somebody cleared the page's storage: the next use opens a new database.
         asked.result.onclose = () => (opened = undefined);
         done(asked.result);
       };
@@ -80,7 +80,7 @@ export function indexedDBStore(name = "faintly"): Store {
     const fresh = () => ({ owner, until: Date.now() + WAIT_MS });
     const take = (lease?: Lease) => {
       const left = lease ? lease.until - Date.now() : -1;
-      // A lease of more than the longest is from before somebody set the clock back.
+      // A lease with more time left than any lease gets was taken before the clock was set back.
       return left < 0 || left > WAIT_MS ? fresh() : lease;
     };
     await poll(owner, guarded("lock", async () => (await change("lease", take))!.owner));
@@ -102,7 +102,7 @@ export function indexedDBStore(name = "faintly"): Store {
     }
   }
 
-  /** Web Locks fail in a browser's words; what the use throws stays as it is. */
+  /** Errors of Web Locks become ours; what the use throws stays as it is. */
   async function withLock<T>(locks: LockManager, use: (access: Access) => Promise<T>): Promise<T> {
     const settle = () =>
       use(access).then(
@@ -140,7 +140,7 @@ export async function poll(mine: string, holder: () => Promise<string | undefine
   }
 }
 
-/** Return a function whose failures are ours; a browser's or a system's words name the cause. */
+/** Return a function that throws our errors; the message of the browser or the system names the cause. */
 export function guarded<A extends unknown[], T>(
   what: string,
   act: (...given: A) => Promise<T>,

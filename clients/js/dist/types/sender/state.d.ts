@@ -1,5 +1,5 @@
 import type { Charges } from "./spending.ts";
-/** Reports that are sent together, under one request id for good. */
+/** Reports that are sent together, under one request id that never changes. */
 export interface Batch {
     readonly id: string;
     readonly digest: string;

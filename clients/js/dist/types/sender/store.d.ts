@@ -15,5 +15,5 @@ export declare function indexedDBStore(name?: string): Store;
 export declare const freshId: () => string;
 /** Wait until a lock is ours, as long as its holders make progress. */
 export declare function poll(mine: string, holder: () => Promise<string | undefined>): Promise<void>;
-/** Return a function whose failures are ours; a browser's or a system's words name the cause. */
+/** Return a function that throws our errors; the message of the browser or the system names the cause. */
 export declare function guarded<A extends unknown[], T>(what: string, act: (...given: A) => Promise<T>): (...given: A) => Promise<T>;
