@@ -163,7 +163,7 @@ class Coverage(Mechanism):
         return cls(plan=plan, slots=slots, arc=arc, weight=weight)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the seed and one slot."""
         return fields_below(self.slots, 1, self.plan.hashing.seed_bytes)
 
@@ -178,7 +178,7 @@ class Coverage(Mechanism):
         return self.shares[1] - self.shares[0]
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return 1/(t·c): hits count t times, to stay integers."""
         return 1 / (self.slots * self.gain)
 

@@ -230,7 +230,7 @@ class OneSparse(Mechanism):
         return self.plan.decode == "table"
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the seed and a symbol for each slot; in table mode its cell, and the map."""
         if not self.table:
             return fields_below(self.symbols, self.slots, self.plan.hashing.seed_bytes)
@@ -243,7 +243,7 @@ class OneSparse(Mechanism):
         return kept, (1 - kept) / (self.symbols - 1)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return k/slots · c, which undoes both the noise and the choice of items."""
         kept, other = self.chances
         return self.plan.sparsity / self.slots / (kept - other)

@@ -177,7 +177,7 @@ class SignedBinningPublished(SignedBinning):
         return cls(plan=plan, response=response, **given)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the seed and one bit, or packed bins."""
         if self.response is not None:
             return fields_below(2, 1, self.plan.hashing.seed_bytes)
@@ -195,7 +195,7 @@ class SignedBinningPublished(SignedBinning):
         return self.reach / (2 * self.response / noise.FULL - 1)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         if self.response is not None:
             return self.bit_value
         return super().scale

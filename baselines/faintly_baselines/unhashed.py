@@ -63,7 +63,7 @@ class OneKey(Unhashed):
     answers: ClassVar[int]  # how many a client chooses from
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the key and the answer about it; there is no seed."""
         limits = (self.keys, self.answers)
         widths = tuple(max(1, (limit - 1).bit_length()) for limit in limits)
@@ -75,7 +75,7 @@ class OneKey(Unhashed):
         """Return the mean of the signs that are sent about a held key of value +1."""
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return d over the attenuation: only one client in d answers for a key."""
         return self.keys / self.attenuation
 

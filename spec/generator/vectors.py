@@ -167,7 +167,7 @@ def places_of(plan: Plan, seeds: Any, ids: Any) -> hashing.Places:
     """Return where ids fall under seeds in a plan."""
     bins = plan.parameters["bins"]
     assert isinstance(bins, int)
-    if plan.hashing.family == "linear":
+    if plan.hashing.linear:
         maps = hashing.LinearMaps(plan.hashing, plan.salt, plan.universe.size)
         return maps.places(seeds, ids, bins)
     return hashing.places(seeds, ids, bins, plan.hashing.family)

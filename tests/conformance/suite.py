@@ -126,6 +126,6 @@ def conformance(
     """Yield the verdict of every check that applies to a mechanism of small parameters."""
     yield check_statement(mechanism)
     yield check_reports(mechanism)
-    if mechanism.plan.hashing.family == "linear" and mechanism.tables.shape[1] > 1:
+    if mechanism.plan.hashing.linear and mechanism.tables.shape[1] > 1:
         yield check_decoding(mechanism)
     yield check_privacy(mechanism, grid, items)

@@ -13,7 +13,7 @@ from scipy import stats
 from faintly import Reader, aggregate, make_plan
 from faintly.client import randomize_all
 from faintly.core import VectorBatch
-from faintly.engine.answers import threshold_score
+from faintly.engine.top_list import threshold_score
 from faintly.primitives.entropy import seeded
 
 RUNS, KEYS, CLIENTS = 20, 5_000, 2_000

@@ -15,7 +15,8 @@ from scipy import stats
 
 from faintly.client import randomize_all
 from faintly.core import Universe, VectorBatch
-from faintly.engine import Reader, aggregate, answers
+from faintly.engine import Reader, aggregate
+from faintly.engine.top_list import threshold_score
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 
@@ -113,7 +114,7 @@ def test_one_collision_makes_no_false_row(planted, rng_of, odds):
         every = reader.estimate(asked)
         harsh += int((every.score[~nobody] >= 2 * family(len(asked))).sum())
         score = every.mean / every.null_stderr
-        named = score >= answers.threshold_score(score, "fdr", RATE)
+        named = score >= threshold_score(score, "fdr", RATE)
         false["discoveries, no check"] += (named & nobody).sum() / max(1, named.sum())
         above = score >= family(len(asked))
         false["no check"] += bool((above & nobody).any())

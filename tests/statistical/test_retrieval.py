@@ -54,7 +54,7 @@ def outcome_under(mechanism, seed):
     """What the hash makes of items 0..4 under one seed, in the order of elimination."""
     ids, seeds = np.arange(5, dtype=np.uint64), np.full(5, seed, dtype=np.uint64)
     order = np.argsort(hashing.hash_words(seeds, ids, hashing.ORDER, 1, "prf")[:, 0], kind="stable")
-    if mechanism.plan.hashing.family == "linear":
+    if mechanism.plan.hashing.linear:
         block, code = np.divmod(mechanism.tables.entries(ids, 0), mechanism.tables.shape[1])
         rows, signs = 2 * code.astype(int) + 1, mechanism.tables.maps.masks(ids, np.array([0]))
     else:

@@ -239,7 +239,7 @@ class Alp(Mechanism):
         return cls(plan=plan, rows=rows, columns=columns, level=level, flip=flip)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the seed and the bits, 32 to a field; column by column, rows in order."""
         whole, rest = divmod(self.rows * self.columns, WORD_BITS)
         widths = (WORD_BITS,) * whole + (rest,) * (rest > 0)
@@ -251,7 +251,7 @@ class Alp(Mechanism):
         return estimate.levels(self.columns)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return the value of one unit of the integers that `read` adds up."""
         return ONE / (self.level * self._levels[1])
 

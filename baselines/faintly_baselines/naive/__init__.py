@@ -207,12 +207,12 @@ class Naive(Mechanism):
         return _keys(self.plan.universe)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return one field for each key, and no seed."""
         return fields_below(2 * self.noise.range + 1, self.keys, 0)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return the value of one unit of the integers in reports."""
         return self.noise.scale
 

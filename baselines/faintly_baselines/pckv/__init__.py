@@ -243,7 +243,7 @@ class Pckv(Unhashed):
         return cls(plan=plan, odds=Odds(form, size, padding, keep, other, sign))
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return key and sign of grr, or an answer for each key of ue; there is no seed."""
         if self.odds.form == "ue":
             return fields_below(3, self.keys, 0)
@@ -252,7 +252,7 @@ class Pckv(Unhashed):
         return Layout(seed_bytes=0, widths=(width, 1), limits=(known, 2))
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return ℓ over the mean sign that a sampled key of value +1 shows."""
         return self.odds.padding / self.odds.attenuation
 

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
+from faintly.core.estimate import FALSE_RATE, LEVEL
 from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.errors import InvalidPlan
 from faintly.wire.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
@@ -140,7 +141,7 @@ class EpochQuery(RequestModel):
 class EstimateQuery(EpochQuery):
     """What estimates and top lists have in common."""
 
-    level: Level = 0.95
+    level: Level = LEVEL
     posterior: bool = Field(
         False, description="Also what all keys together say about each: sharper, and biased."
     )
@@ -176,7 +177,7 @@ class TopQuery(EstimateQuery):
 
     count: int = Field(20, ge=1, le=limits.KEYS)
     control: Control = "family"
-    false_rate: float = Field(0.05, ge=1e-9, le=0.5)
+    false_rate: float = Field(FALSE_RATE, ge=1e-9, le=0.5)
 
 
 class TopBody(TopQuery):
@@ -189,13 +190,13 @@ class HistoryBody(RequestModel):
     """Keys to follow over the epochs."""
 
     keys: list[Key] = Field(min_length=1, max_length=limits.HISTORY_KEYS)
-    level: Level = 0.95
+    level: Level = LEVEL
 
 
 class NoiseQuery(EpochQuery):
     """Keys that nobody holds."""
 
-    level: Level = 0.95
+    level: Level = LEVEL
     keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
 
 

@@ -110,7 +110,7 @@ class OneKey(Mechanism):
         return _check_size(self.plan.universe)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the key and the bit of its sign; there is no seed."""
         widths = (max(1, (self.keys - 1).bit_length()), 1)
         return Layout(seed_bytes=0, widths=widths, limits=(self.keys, 2))
@@ -121,7 +121,7 @@ class OneKey(Mechanism):
         return 2 * self.threshold / FULL - 1
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return d/(2P-1): one client in d reports about a key."""
         return self.keys / self.mean_sign
 

@@ -1,6 +1,5 @@
 """faintly load: how much load a collector on this machine takes."""
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,10 +95,10 @@ def _collection(
     """Yield the plan of the collection to load: the named one, or one made for this run."""
     from faintly.client.policy import Policy
     from faintly.client.transport import named_path
-    from faintly.core.plan import SALT_BYTES
     from faintly.engine.files import load_plan
     from faintly.mechanisms import mechanism_names
     from faintly.planner import make_plan
+    from faintly.primitives.entropy import fresh_salt
 
     if digest is not None:
         if plan is not None:
@@ -118,7 +117,7 @@ def _collection(
         )
     else:
         # A fresh salt, so that no collection of people has the same digest.
-        made = replace(load_plan(plan), salt=os.urandom(SALT_BYTES))
+        made = replace(load_plan(plan), salt=fresh_salt())
     body: dict[str, Any] = {"plan": made.document(), "name": "faintly load", "epochs": [epoch]}
     connection.ask("POST", "/v1/collections", body)
     name = made.digest.hex()

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from faintly.cli.output import counted, emit, note, say, table
-from faintly.core.estimate import normal_quantile
+from faintly.core.estimate import LEVEL, normal_quantile
 from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
 from faintly.planner import Candidate, Ranking, Solution, Trials, amplified, explain
@@ -14,7 +14,7 @@ from faintly.planner.explain import held, warnings, why
 from faintly.planner.shuffle import CAVEAT
 
 LINES = 6  # rows of the ranking that are shown by default
-NOISE_FLOOR = normal_quantile(0.95)  # in standard errors, at the default level of answers
+NOISE_FLOOR = normal_quantile(LEVEL)  # in standard errors, at the default level of answers
 
 
 @dataclass(frozen=True, kw_only=True)

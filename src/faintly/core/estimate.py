@@ -21,6 +21,8 @@ from faintly.core.reading_law import ReadingLaw
 from faintly.core.universe import Key
 from faintly.errors import InvalidInput, MissingDependency
 
+LEVEL = 0.95  # of intervals, unless another is asked for
+FALSE_RATE = 0.05  # chance that any key that nobody holds stands out, likewise
 COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
 
 
@@ -32,6 +34,14 @@ def normal_quantile(level: float, comparisons: int = 1) -> float:
     # Šidák: each of m independent intervals gets the level level^(1/m).
     tail = -math.expm1(math.log(level) / max(1, comparisons)) / 2
     return -NormalDist().inv_cdf(tail)
+
+
+def largest_score(keys: int, false_rate: float = FALSE_RATE) -> float:
+    """Return the score that none of these keys exceeds if nobody holds them, but for a chance.
+
+    One-sided Šidák: the largest of them is above it with the chance `false_rate`.
+    """
+    return -NormalDist().inv_cdf(-math.expm1(math.log1p(-false_rate) / keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,7 @@ class Estimates:
     score: FloatArray
     readings: Readings | None = None  # None: the exact law is not known
     notes: tuple[str, ...] = ()  # what biases these answers, in sentences
-    level: float = 0.95
+    level: float = LEVEL
     compared: int | None = None  # keys these rows were chosen from; None: no choice was made
     posterior: Posterior | None = None  # None: not requested
 

@@ -58,6 +58,11 @@ class Hashing:
             raise InvalidPlan(f"maps must be a power of two up to {MAX_MAPS}, got {self.maps}")
 
     @property
+    def linear(self) -> bool:
+        """Return whether codes are linear in bits, as tables need."""
+        return self.family == "linear"
+
+    @property
     def seed_bytes(self) -> int:
         """Return the bytes of a report's public seed."""
         return SEED_BYTES[self.family]
@@ -96,14 +101,14 @@ class Plan(Terms):
         check_budget(self.budget)
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
         check_values(self.values)
-        if self.decode == "table" and self.hashing.family != "linear":
+        if self.decode == "table" and not self.hashing.linear:
             raise InvalidPlan("table decoding needs the linear family; use --decode direct")
         if len(self.salt) != SALT_BYTES:
             raise InvalidPlan(f"salt must be {SALT_BYTES} bytes, got {len(self.salt)}")
         self._check_codes()
 
     def _check_codes(self) -> None:
-        if self.hashing.family != "linear":
+        if not self.hashing.linear:
             return
         if self.universe.size is None:
             if self.hashing.maps < OPEN_MAPS:

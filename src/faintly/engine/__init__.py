@@ -3,10 +3,11 @@
 from faintly.core import Sketch
 from faintly.core.sketch import SketchEngine
 from faintly.engine.aggregate import Aggregator, aggregate, decode
-from faintly.engine.answers import Reader, TopList
+from faintly.engine.answers import Reader
 from faintly.engine.files import load_sketch, save_sketch
 from faintly.engine.key_value import ConditionalMeans, conditional_means
 from faintly.engine.merge import merge_all, merge_two
+from faintly.engine.top_list import TopList
 
 __all__ = [
     "Aggregator",

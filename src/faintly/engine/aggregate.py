@@ -14,6 +14,7 @@ import numpy as np
 from faintly import kernels
 from faintly.core import Cells, Plan, ReportBatch, Sketch, WordArray
 from faintly.core.arguments import instance
+from faintly.core.estimate import LEVEL
 from faintly.core.sketch import table_type
 from faintly.engine import columns
 from faintly.engine.answers import Reader
@@ -149,7 +150,7 @@ class Aggregator:
         seeds, fields = columns.merge_runs(runs, self._width, self._spool)
         return replace(counts, hash_seeds=seeds, fields=fields)
 
-    def reader(self, level: float = 0.95) -> Reader:
+    def reader(self, level: float = LEVEL) -> Reader:
         """Return a reader of everything counted so far.
 
         Its transform is made once, and used until more is added. It keeps no second copy of the

@@ -6,24 +6,22 @@ A transform is made once per reader, after which every key costs a look-up in ea
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from faintly.core import Estimates, Key, Plan, Sketch
 from faintly.core.arguments import instance, real, text, whole
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, TableArray
-from faintly.core.estimate import Readings, normal_quantile
+from faintly.core.estimate import FALSE_RATE, LEVEL, Readings, normal_quantile
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.keys import ids_of, key_list
 from faintly.engine.posterior import CHOSEN, FEWEST, Prior, fit
+from faintly.engine.top_list import TopList, check_control, threshold_score
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
 
-CONTROLS = ("family", "fdr")
 ONE_MAP = 0.3  # standard errors that one map may add to a score: the plan's own bound on ghosts
 NOTED = 0.5  # standard errors from which an error is noted: 95 % intervals then cover 92 %
 NEGLIGIBLE = 0.01  # of the variance: this moves an interval by half a percent
@@ -39,57 +37,13 @@ WATCHED = 2**14  # the same where a check may stop the reading
 READINGS = 2**26  # reports times keys between two such checks: about a second
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class TopList:
-    """The largest means, and which of them stand out from the noise."""
-
-    estimates: Estimates
-    significant: np.ndarray
-    threshold: float  # the mean below which nothing is significant
-    every: Estimates  # of all keys that the list was chosen from
-    control: str  # family: 5 % chance of any false one; fdr: 5 % of the significant ones
-    false_rate: float
-
-    @property
-    def compared(self) -> int:
-        """Return how many keys the list was chosen from."""
-        return len(self.every)
-
-    @property
-    def verdicts(self) -> list[str]:
-        """Return for each row yes, or why it is not significant.
-
-        no: its mean is too small. one map: without one of its maps it would not stand out.
-        """
-        above = self.estimates.mean >= self.threshold
-        return [
-            "yes" if significant else "one map" if stands_out else "no"
-            for significant, stands_out in zip(self.significant, above, strict=True)
-        ]
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
-    def __repr__(self) -> str:
-        found = int(self.significant.sum())
-        return f"TopList({len(self)} of {self.compared:,} keys, {found} of them stand out)"
-
-    def columns(self) -> dict[str, Any]:
-        """Return the list as a dictionary of numpy columns, `key` first."""
-        return self.estimates.columns() | {"significant": self.significant}
-
-    def to_pandas(self) -> Any:
-        """Return the list as a pandas DataFrame."""
-        return self.estimates.to_pandas().assign(significant=self.significant)
-
-
 class Reader:
     """Answers questions about one sketch."""
 
     def __init__(
         self,
         sketch: Sketch,
-        level: float = 0.95,
+        level: float = LEVEL,
         *,
         transformed: TableArray | None = None,
         mechanism: Mechanism | None = None,
@@ -415,7 +369,7 @@ class Reader:
         count: int,
         candidates: Sequence[Key] | AnyArray | None = None,
         control: str = "family",
-        false_rate: float = 0.05,
+        false_rate: float = FALSE_RATE,
         *,
         posterior: bool = False,
         above: float | None = None,
@@ -434,10 +388,7 @@ class Reader:
         count = whole(count, "the number of rows", InvalidInput)
         false_rate = real(false_rate, "the false rate", InvalidInput)
         control = text(control, "control", InvalidInput)
-        if control not in CONTROLS:
-            raise InvalidInput(f"control must be family or fdr, got {control!r}")
-        if not 0 < false_rate < 1:
-            raise InvalidInput(f"the false rate must be above 0 and below 1, got {false_rate:g}")
+        check_control(control, false_rate)
         if count < 1:
             raise InvalidInput(f"a top list needs at least one row, got {count}")
         if candidates is None:
@@ -465,20 +416,6 @@ class Reader:
 
 def _ignore(share: float) -> None:
     """Take progress that nobody watches; a named function, so that readers can be pickled."""
-
-
-def threshold_score(score: FloatArray, control: str, false_rate: float) -> float:
-    """Return the score from which a key is significant among all of these."""
-    compared = max(1, len(score))
-    if control == "family":
-        # One-sided Šidák: the largest of `compared` keys that nobody holds.
-        return -NormalDist().inv_cdf(-math.expm1(math.log1p(-false_rate) / compared))
-    # No score below this one can pass, whatever its rank.
-    hopeful = score[score >= -NormalDist().inv_cdf(false_rate)]
-    hopeful = np.sort(hopeful)[::-1]
-    tails = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in hopeful.tolist()])
-    passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
-    return float(hopeful[passing[-1]]) if len(passing) else math.inf
 
 
 def populated(plan: Plan, count: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faintly.core import Estimates
-from faintly.engine.answers import TopList
+from faintly.engine.top_list import TopList
 from faintly.errors import InvalidInput
 
 

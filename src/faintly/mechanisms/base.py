@@ -6,7 +6,7 @@ device and server   calibrate   choose the integers so that a unit is protected 
                     read        evaluate keys on reports
                     variance    n·Var of each estimate
 engine              tables      the cells of reports, whose transform holds all sums at once
-planner             forecast    variance, bias and loss before there are reports
+planner, engine     forecast    variance, bias and loss before there are reports
 auditor             law         the exact probability of every report, in small cases
 evaluation          simulation  the integers of many reports at once
 
@@ -40,8 +40,6 @@ class Mechanism(ABC):
     name: ClassVar[str]
     baseline: ClassVar[bool] = False  # for comparison; the planner uses one only by name
     plan: Plan
-    layout: Layout
-    scale: float  # mean = scale · (integer that `read` or the tables give) / reports
 
     # Every mechanism replaces forecast and law; the others have a default.
     tables = cached_property(Tables)
@@ -69,9 +67,19 @@ class Mechanism(ABC):
         """Return what the integers prove for the plan's unit."""
 
     @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """Return the fields of a report in bits."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """Return the factor of mean = scale · (what `read` or the tables give) / reports."""
+
+    @property
     def seed_bytes(self) -> int:
         """Return the bytes of public randomness that a client draws, sent or not."""
-        unsent = UNSENT_SEED_BYTES if self.plan.hashing.family == "linear" else 0
+        unsent = UNSENT_SEED_BYTES if self.plan.hashing.linear else 0
         return self.layout.seed_bytes or unsent
 
     @property

@@ -163,19 +163,14 @@ class BitCells(Planned):
     blocks: int  # B: cells of a report
 
     @property
-    def public(self) -> bool:
-        """Return whether the maps are public, so that no seed is sent."""
-        return self.plan.hashing.family == "linear"
-
-    @property
     def words(self) -> int:
         """Return how many fields a cell takes."""
         return -(-self.bits // 32)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         cell = (32,) * (self.bits // 32) + (self.bits % 32,) * (self.bits % 32 > 0)
-        seed_bytes = 0 if self.public else self.plan.hashing.seed_bytes
+        seed_bytes = 0 if self.plan.hashing.linear else self.plan.hashing.seed_bytes
         return self.tables.layout(cell * self.blocks, seed_bytes)
 
     @cached_property

@@ -152,11 +152,11 @@ class Gaussian(Mechanism):
         return _keys(self.plan.universe)
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         return fields_below(2 * self.range + 1, self.keys, 0)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         return 1 / self.steps
 
     def guarantee(self) -> Guarantee:

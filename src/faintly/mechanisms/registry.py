@@ -90,6 +90,6 @@ def mechanism_of(plan: Plan) -> Mechanism:
         raise InvalidPlan(
             f"the plan promises {plan.budget}, but its thresholds only keep {proven}; do not use it"
         )
-    if plan.hashing.family == "linear" and math.prod(mechanism.tables.shape) > MAX_ENTRIES:
+    if plan.hashing.linear and math.prod(mechanism.tables.shape) > MAX_ENTRIES:
         raise InvalidPlan(f"tables have at most {MAX_ENTRIES} entries; use fewer bits or maps")
     return mechanism

@@ -114,7 +114,7 @@ class Symbols(Planned):
         return self.form == "polynomial"
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         return float(self.channel.scale)
 
     def _parts(self, offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:

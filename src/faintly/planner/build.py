@@ -4,13 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from faintly.core import Plan, Unit, Universe
-from faintly.core.plan import SALT_BYTES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.planner.plan_request import PlanRequest, check_salt, request_for
 from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
-from faintly.primitives.entropy import secure
+from faintly.primitives.entropy import fresh_salt
 
 
 def make_plan(
@@ -76,8 +75,7 @@ def make_plan(
     if mechanism is None:
         plan = survey(request).pick.plan
         return plan if salt is None else replace(plan, salt=salt)
-    fresh = secure().words(SALT_BYTES // 4).tobytes() if salt is None else salt
-    return _named(request, mechanism, options, fresh)
+    return _named(request, mechanism, options, fresh_salt() if salt is None else salt)
 
 
 def _named(request: PlanRequest, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:

@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from faintly.core import Plan, Universe
+from faintly.core.estimate import largest_score
 from faintly.mechanisms import Mechanism, mechanism_of
 
 OPEN_KEYS = 10**6  # keys assumed to be queried in an open universe
 TYPICAL_SHARE = 0.25  # of k: what squared values add up to in k items of size one half
-FALSE_RATE = 0.05  # chance that any key nobody holds stands out: that of top lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,6 @@ def keys_of(universe: Universe) -> int:
 def smallest_visible(stderr: float, keys: int) -> float:
     """Return the smallest estimate that stands out over all keys.
 
-    The chance that any of `keys` keys nobody holds is estimated above it is `FALSE_RATE`:
-    Šidák's one-sided limit, as top lists use it.
+    It is the limit that top lists use by default.
     """
-    tail = -math.expm1(math.log1p(-FALSE_RATE) / keys)
-    return -NormalDist().inv_cdf(tail) * stderr
+    return largest_score(keys) * stderr

@@ -17,7 +17,7 @@ from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan
 from faintly.mechanisms import Mechanism, Request, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner.error_model import ErrorModel, error_of
 from faintly.planner.plan_request import PlanRequest, request_for
-from faintly.primitives.entropy import secure
+from faintly.primitives.entropy import fresh_salt
 
 MAX_BIAS = 0.01  # a mean that is off by more than 1 % needs a warning
 GHOST = 0.5  # standard errors: 95 % intervals then cover 92 % of such keys
@@ -157,7 +157,7 @@ def survey(request: PlanRequest) -> Ranking:
     without one. Values of n·Var within 5 % of the least are a tie, which tables win, then fewer
     bytes, then cheaper decoding; then the same among those that are left.
     """
-    salt = secure().words(SALT_BYTES // 4).tobytes()
+    salt = fresh_salt()
     found: dict[bytes, Candidate] = {}
     refused: list[Refusal] = []
     for name, decode, options in _variants(request, refused):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from faintly.core import WordArray
+from faintly.core.plan import SALT_BYTES
 from faintly.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -128,3 +129,8 @@ def _keystream(key: bytes) -> "CipherContext":
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
     return Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+
+def fresh_salt(rng: Rng | None = None) -> bytes:
+    """Return the salt of a new plan, which is public; by default the system draws it."""
+    return (rng or secure()).words(SALT_BYTES // 4).tobytes()

@@ -14,7 +14,8 @@ import numpy as np
 from faintly.client import randomize_all
 from faintly.core import FloatArray, Guarantee, Key, Plan, Unit, Universe, VectorBatch
 from faintly.core.arguments import whole
-from faintly.core.plan import SALT_BYTES, VALUES
+from faintly.core.estimate import largest_score
+from faintly.core.plan import VALUES
 from faintly.data import Columns, Records, cut, repeated_rows, true_means, vectors_in
 from faintly.data.inputs import records_of
 from faintly.data.records import as_indices
@@ -23,8 +24,7 @@ from faintly.engine.keys import ids_of
 from faintly.errors import FaintlyError, InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.planner import Excess, Ranking, excess, solve, try_sparsities
-from faintly.planner.error_model import smallest_visible
-from faintly.primitives.entropy import secure, seeded
+from faintly.primitives.entropy import fresh_salt, seeded
 from faintly.simulate.preview_text import describe
 from faintly.simulate.run import NOTHING
 
@@ -83,7 +83,7 @@ class Preview:
 
     def fresh_plan(self) -> Plan:
         """Return the plan with a salt of its own, as a real collection needs it."""
-        return replace(self.plan, salt=secure().words(SALT_BYTES // 4).tobytes())
+        return replace(self.plan, salt=fresh_salt())
 
     def describe(self) -> list[str]:
         """Return what was found, in sentences for people."""
@@ -154,7 +154,7 @@ def try_(
         records = replace(records, duplicates="once")
     on_step("making a vector of each person's rows")
     # Seeded like the noise, to make a rehearsal repeatable; `fresh_plan` is for real collections.
-    salt = seeded(seed, "salt").words(SALT_BYTES // 4).tobytes()
+    salt = fresh_salt(seeded(seed, "salt"))
     universe, keys = _universe(records)
     vectors = vectors_in(records, universe, salt)
     if not len(keys):
@@ -245,7 +245,7 @@ def _rehearse(
     true_mean = dict(zip(keys, truth.tolist(), strict=True))
     listed = list(top.estimates.keys)
     best = {keys[int(place)] for place in np.argsort(-truth, kind="stable")[: len(listed)]}
-    visible = every.mean_at(smallest_visible(1.0, len(keys)))
+    visible = every.mean_at(largest_score(len(keys)))
     on_step("working out what it would take to find more")
     return Preview(
         held=held,
@@ -257,7 +257,7 @@ def _rehearse(
         truth=np.array([true_mean[key] for key in listed]),
         recall=len(best.intersection(listed)) / len(best),
         coverage=float(((every.low <= truth) & (truth <= every.high)).mean()),
-        found=int((every.score >= smallest_visible(1.0, len(keys))).sum()),
+        found=int((every.score >= largest_score(len(keys))).sum()),
         visible=visible,
         large=int((truth >= visible).sum()),
         more=_more(ranking, truth, visible, len(listed)),

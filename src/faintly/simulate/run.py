@@ -18,6 +18,7 @@ import numpy as np
 
 from faintly.client import randomize_all
 from faintly.core import AnyArray, Estimates, FloatArray, IdArray, Plan, VectorBatch
+from faintly.core.estimate import LEVEL, largest_score
 from faintly.data import cut
 from faintly.engine import Reader, aggregate
 from faintly.engine.crowd import Crowd, Noisy
@@ -26,13 +27,11 @@ from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.mechanisms.simulation import mean_square
 from faintly.planner import carried_means, excess
-from faintly.planner.error_model import smallest_visible
 from faintly.primitives.entropy import Rng, seeded
 from faintly.simulate.scores import Run, Score, Simulation, TopKey
 
 TOP = 20
 SHOWN = 5  # of the true top keys, one by one
-LEVEL = 0.95
 NOTHING = "nobody in these data holds a key, so there is nothing to ask about"
 
 
@@ -130,7 +129,7 @@ class _Judge:
     def run(self, found: Estimates) -> Run:
         own = found.mean, found.low, found.high
         posterior = None if found.posterior is None else self._score(found.answers(), self.truth)
-        stands_out = found.score >= smallest_visible(1.0, len(found))
+        stands_out = found.score >= largest_score(len(found))
         return Run(
             truth=self._score(own, self.truth),
             after_cut=self._score(own, self.carried),

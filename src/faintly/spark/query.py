@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from faintly.core import AnyArray, Estimates, FloatArray, IdArray, IntArray, Plan, Sketch
-from faintly.core.estimate import COLUMNS
+from faintly.core.estimate import COLUMNS, LEVEL
 from faintly.core.sketch import table_type
 from faintly.engine import Reader
 from faintly.engine.answers import NULL
@@ -54,7 +54,7 @@ class RemoteReader(Reader):
         read: Callable[[IdArray], IntArray],
         energy: tuple[float, int] = (0.0, 1),
         sample: Sketch | None = None,
-        level: float = 0.95,
+        level: float = LEVEL,
     ) -> None:
         """Read sums by a function; of a direct plan, `sample` has reports for its variances."""
         super().__init__(counts, level)
@@ -81,7 +81,7 @@ def query(
     keys: "DataFrame",
     *,
     column: str = "key",
-    level: float = 0.95,
+    level: float = LEVEL,
     compared: int | None = None,
 ) -> "DataFrame":
     """Return the estimates of a DataFrame of keys, which stay where they are.
@@ -116,7 +116,7 @@ def query_reports(
     *,
     column: str = RECORD,
     key_column: str = "key",
-    level: float = 0.95,
+    level: float = LEVEL,
     tasks: int | None = None,
     strict: bool = False,
 ) -> Response:
@@ -248,7 +248,7 @@ def _read_tables(
 
 
 def register(
-    spark: "SparkSession", sketch: Sketch, name: str = "faintly_estimate", level: float = 0.95
+    spark: "SparkSession", sketch: Sketch, name: str = "faintly_estimate", level: float = LEVEL
 ) -> None:
     """Make a sketch a function of SQL: name(key) gives mean, stderr, low and high of a key.
 

@@ -12,7 +12,7 @@ from faintly.cli import app, options
 from faintly.cli.plan import plan
 from faintly.cli.try_ import try_ as cli_try
 from faintly.core.plan import DECODES, FAMILIES, VALUES
-from faintly.engine.answers import CONTROLS
+from faintly.engine.top_list import CONTROLS
 from faintly.errors import MissingDependency
 from faintly.mechanisms import mechanism_names
 from faintly.mechanisms.signed_binning.rows import UNITS

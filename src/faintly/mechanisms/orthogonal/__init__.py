@@ -27,11 +27,11 @@ from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.orthogonal import channel as channels
-from faintly.mechanisms.orthogonal import rows as public
 from faintly.mechanisms.orthogonal import sizes
 from faintly.mechanisms.orthogonal.channel import Channel
 from faintly.mechanisms.orthogonal.forecast import OrthogonalForecast
 from faintly.mechanisms.orthogonal.law import OrthogonalLaw
+from faintly.mechanisms.orthogonal.rows import table_rows
 from faintly.mechanisms.orthogonal.tables import CellTables
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.request import Request
@@ -71,7 +71,7 @@ class Orthogonal(BitCells):
         return self.plan.decode == "table"
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return the factor that corrects for items being silent."""
         return self.channel.scale
 
@@ -135,7 +135,7 @@ class Orthogonal(BitCells):
             rows = hashed.reshape(len(ids), self.channel.most, self.words) & self._low_bits
             return np.zeros(len(ids), dtype=np.int64), rows
         blocks, elements = self.split(self.tables.maps.codes(ids, maps), self.field)
-        return blocks, public.table_rows(elements, self.constants, self.field)
+        return blocks, table_rows(elements, self.constants, self.field)
 
     @property
     def field(self) -> int:

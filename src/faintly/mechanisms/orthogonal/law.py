@@ -15,8 +15,8 @@ from faintly import kernels
 from faintly.core import FloatArray, IdArray, Universe, WordArray
 from faintly.mechanisms.bit_cells import CellLaw
 from faintly.mechanisms.law import SmallCase
-from faintly.mechanisms.orthogonal import rows as public
 from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.mechanisms.orthogonal.rows import table_rows
 from faintly.primitives.noise import FULL
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class OrthogonalLaw(CellLaw):
             return
         elements = np.arange(2**mechanism.field, dtype=np.uint32)
         for block in range(mechanism.blocks):
-            for rows in public.table_rows(elements, mechanism.constants, mechanism.field):
+            for rows in table_rows(elements, mechanism.constants, mechanism.field):
                 yield block, *masks_of(rows, mechanism.channel, mechanism.bits)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int], ...]:

@@ -277,7 +277,7 @@ def checked(plan: Plan) -> dict[str, Any]:
     given = require.named(plan, PARAMETERS)
     require.protects(plan, EventLevel, "orthogonal")
     check_values(plan.values)
-    if plan.hashing.family != "linear":
+    if not plan.hashing.linear:
         raise InvalidPlan("orthogonal has public maps; its family is linear")
     channel = channels.check(given["rows"], given["speak"])
     table = plan.decode == "table"

@@ -87,17 +87,12 @@ class ProjectionChoice(Planned):
         return Shape(self.tokens, self.groups, self.bins, self.form != "unsigned")
 
     @property
-    def linear(self) -> bool:
-        """Return whether the hash is of the linear family."""
-        return self.plan.hashing.family == "linear"
-
-    @property
     def cell(self) -> bool:
         """Return whether a report is the cell of a table."""
         return self.plan.decode == "table"
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return sign, cell and map in table mode, else the seed and the slot.
 
         A cell is a row, with bins a row and a bin; without signs there is none to send.
@@ -117,7 +112,7 @@ class ProjectionChoice(Planned):
         return constants.attenuation(self.shape, self.odds)
 
     @cached_property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return 1/c; unsigned reports are counted b times, to stay whole."""
         return 1 / (self.attenuation * (1 if self.shape.signed else self.bins))
 
@@ -170,7 +165,7 @@ class ProjectionChoice(Planned):
     def projections(self, seeds: IdArray, tokens: Tokens) -> IntArray:
         """Return the sum of signs of each client's tokens in each group of one bin."""
         offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
-        if not self.linear:
+        if not self.plan.hashing.linear:
             return kernels.project_prf(seeds, offsets, tokens.ids, tokens.negative, self.groups)
         codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.tables.maps)
         flips ^= tokens.negative
@@ -200,7 +195,7 @@ class ProjectionChoice(Planned):
 
     def places(self, seeds: IdArray, tokens: Tokens) -> WordArray:
         """Return bin (and sign, as the lowest bit) of each token (row) in each group (column)."""
-        if self.linear:
+        if self.plan.hashing.linear:
             offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
             codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.tables.maps)
             return kernels.place_codes(
@@ -224,7 +219,7 @@ class ProjectionChoice(Planned):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] for each id; unsigned, b times the hits less n."""
-        if not self.linear:
+        if not self.plan.hashing.linear:
             totals, hits = self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)
             return totals if self.shape.signed else self.bins * hits - len(batch)
         return self.tables.read(batch, ids)

@@ -62,7 +62,7 @@ class ChoiceForecast(Forecast):
     def ghost_variance(self) -> float:
         """Return n·κ/(J·2^D), reached where everybody holds the same k items."""
         mechanism = self.mechanism
-        if not mechanism.linear:
+        if not self.plan.hashing.linear:
             return 0.0
         plan, sizes = self.plan, (mechanism.shape, mechanism.top, self.plan.universe.size)
         return planning.ghost_variance(*sizes, plan.clients, plan.hashing)
@@ -70,7 +70,7 @@ class ChoiceForecast(Forecast):
     def largest_ghost(self) -> float:
         """Return what the XOR of several tokens reads, if everybody holds them."""
         mechanism = self.mechanism
-        if not mechanism.linear:
+        if not self.plan.hashing.linear:
             return 0.0
         plan, variance = self.plan, self.variance(0.0)
         shared = plan.universe.size is None
@@ -83,7 +83,7 @@ class ChoiceForecast(Forecast):
         Two tokens alone lose nothing: they meet with chance 1/b over all rows.
         """
         mechanism = self.mechanism
-        if not mechanism.linear or mechanism.form == "dense" or mechanism.tokens < 3:
+        if not self.plan.hashing.linear or mechanism.form == "dense" or mechanism.tokens < 3:
             return 0.0
         return DEPENDENCE / mechanism.linear_bins.rows
 

@@ -38,7 +38,7 @@ class ChoiceLaw(Law):
         options: dict[str, Any] = {"form": mechanism.form, "rounding": mechanism.rounding}
         sizes = {"groups": 2} if mechanism.form == "dense" else {"groups": 1, "bins": 2}
         # With rows of 16 bits a cell identifies its group, see report_number.
-        bits = 16 if mechanism.linear else None
+        bits = 16 if self.plan.hashing.linear else None
         yield SmallCase(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
         few = (-1.0, 0.0, 0.5) if mechanism.shape.signed else (0.0, 0.5, 1.0)
         sizes["groups"] = 1

@@ -265,7 +265,7 @@ def checked(plan: Plan) -> dict[str, Any]:
 def _check_hashing(plan: Plan, shape: Shape, *, dense: bool) -> None:
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("projection-choice has the families linear and prf")
-    if plan.hashing.family == "linear" and not dense:
+    if plan.hashing.linear and not dense:
         if plan.decode != "table":
             raise InvalidPlan("the forms with bins are linear by table alone; use family prf")
         require.integer(shape.bins, "bins", 2, MAX_SLOTS)

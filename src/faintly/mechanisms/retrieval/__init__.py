@@ -94,7 +94,7 @@ class Retrieval(BitCells):
         return sizes.Shape(self.bits, self.blocks, self.plan.hashing.maps)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         """Return c, which undoes the attenuation of randomized response."""
         return 1 / self.shrink
 
@@ -136,7 +136,7 @@ class Retrieval(BitCells):
 
     def equations(self, vectors: VectorBatch, owners: IntArray, seeds: IdArray) -> Equations:
         """Return the linear systems of all clients."""
-        if self.public:
+        if self.plan.hashing.linear:
             return self._public_equations(vectors, owners, seeds)
         mine, ids = seeds[owners], vectors.indices
         rows = kernels.hash_words(mine, ids, hashing.EQUATION, len(self._low_bits))
@@ -165,7 +165,7 @@ class Retrieval(BitCells):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)> for each id."""
-        if self.public:
+        if self.plan.hashing.linear:
             return self.tables.read(batch, ids)
         return kernels.read_parity(batch.hash_seeds, batch.fields, ids)
 

@@ -26,7 +26,7 @@ class RetrievalForecast(CellForecast):
 
     def ghost_variance(self) -> float:
         mechanism, plan = self.mechanism, self.plan
-        if not mechanism.public:
+        if not self.plan.hashing.linear:
             return 0.0
         energy = sizes.ghost_energy(
             plan.sparsity, mechanism.blocks, mechanism.shrink, plan.universe.size
@@ -36,7 +36,7 @@ class RetrievalForecast(CellForecast):
     def largest_ghost(self) -> float:
         """Return the ghost of three held keys whose codes add up to that of another."""
         mechanism = self.mechanism
-        if not mechanism.public:
+        if not self.plan.hashing.linear:
             return 0.0
         strength = sizes.ghost_strength(mechanism.shrink, self.plan.universe.size)
         return ghosts.in_errors(

@@ -29,7 +29,7 @@ class RetrievalLaw(CellLaw):
         Signs are among the outcomes, so where there are four items one value is enough.
         """
         held, two = (0.0, 1.0), Universe.indexed(2)
-        if not self.mechanism.public:
+        if not self.plan.hashing.linear:
             yield SmallCase(self.small(sparsity=1, bits=2), items=3)
             yield SmallCase(self.small(sparsity=2, bits=2), held, items=4)
             return
@@ -45,7 +45,7 @@ class RetrievalLaw(CellLaw):
         Rows need not be distinct, so this covers every map, and every order by renaming items.
         """
         mechanism = self.mechanism
-        step = 2 if mechanism.public else 1  # public rows begin with a 1
+        step = 2 if self.plan.hashing.linear else 1  # public rows begin with a 1
         rows = range(step - 1, 2**mechanism.bits, step)
         one = list(itertools.product(range(mechanism.blocks), rows, (1, -1)))
         yield from itertools.product(one, repeat=items)

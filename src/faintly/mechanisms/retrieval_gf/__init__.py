@@ -58,7 +58,7 @@ class RetrievalGf(Symbols):
             yield {"form": "polynomial", "symbol_bits": bits, "seed_bytes": forms.SHORT_SEED}
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         return fields_below(self.order, self.symbols, self.seed_size)
 
     @property

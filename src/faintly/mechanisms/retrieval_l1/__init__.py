@@ -72,7 +72,7 @@ class RetrievalL1(Symbols):
             yield {}
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         """Return the seed, if any, and the symbols packed into 32-bit fields."""
         if self.pointed:
             return fields_below(self.order, self.symbols, 0)

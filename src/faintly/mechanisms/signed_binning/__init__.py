@@ -61,13 +61,13 @@ class SignedBinning(Planned):
     noise: tuple[int, ...]  # coin thresholds out of 2^32
 
     @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+    def layout(self) -> Layout:
         return fields_below(2 * self.range + 1, self.bins, self.plan.hashing.seed_bytes)
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
+    def scale(self) -> float:
         # Table decoding spreads each bin over b cells, so it counts everything b times.
-        return 1 / (self.steps * (self.bins if self.plan.hashing.family == "linear" else 1))
+        return 1 / (self.steps * (self.bins if self.plan.hashing.linear else 1))
 
     @property
     def enforces_sparsity(self) -> bool:

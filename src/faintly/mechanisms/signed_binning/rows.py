@@ -253,9 +253,9 @@ def checked(plan: Plan) -> dict[str, Any]:
     steps = require.integer(given["steps"], "steps", 1, MAX_STEPS)
     _check_steps(row, steps)
     reach = require.integer(given["range"], "range", 1, MAX_RANGE)
-    if plan.hashing.family == "linear" and bins * reach > MAX_RANGE:
+    if plan.hashing.linear and bins * reach > MAX_RANGE:
         raise InvalidPlan("bins times range must fit 31 bits: a cell's weight can be that large")
-    if plan.hashing.family == "linear" and bins & (bins - 1):
+    if plan.hashing.linear and bins & (bins - 1):
         raise InvalidPlan(f"in the linear family bins must be a power of two, got {bins}")
     if row == "squeeze" and plan.hashing.family != "blake2s":
         raise InvalidPlan("the squeeze row needs the blake2s family")
