@@ -40,5 +40,4 @@ URL_KEY_LENGTH = 1_000  # and characters of each
 KEY_LENGTH = 65_536  # characters of a key in a body
 NAME_LENGTH = 200  # characters of a collection's name
 EPOCHS = 1_000  # that a new collection opens
-TOKENS = 10_000  # issued per call, in one transaction
 CREDENTIAL_LENGTH = 1_000  # characters of a credential in a sign-in

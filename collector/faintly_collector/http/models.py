@@ -22,6 +22,7 @@ from faintly.core.epochs import MAX_EPOCH
 from faintly.core.estimate import FALSE_RATE, LEVEL
 from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.errors import InvalidPlan
+from faintly.wire.http import REQUEST_ID_BYTES, TOKENS
 from faintly.wire.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
 from faintly_collector.http import limits
 from faintly_collector.storage.collection import CollectionStatus, Retention, State
@@ -111,7 +112,7 @@ class ReportsQuery(RequestModel):
     """The parameters of a batch of reports."""
 
     request: str = Field(
-        pattern="^[0-9a-f]{32}$",
+        pattern=f"^[0-9a-f]{{{2 * REQUEST_ID_BYTES}}}$",
         description="16 fresh random bytes; a retry repeats them and counts once.",
     )
     epoch: Epoch = Field(0, description="Default 0.")
@@ -127,7 +128,7 @@ class TokensRequest(RequestModel):
     """Tokens to issue."""
 
     epoch: Epoch = 0
-    count: int = Field(ge=1, le=limits.TOKENS)
+    count: int = Field(ge=1, le=TOKENS)
 
 
 class EpochQuery(RequestModel):

@@ -10,6 +10,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 
 from faintly.engine.documents import encode_json
+from faintly.wire.http import DIGEST
 from faintly.wire.problems import INVALID, TOO_LARGE, Problem
 from faintly_collector.http import answers, limits
 from faintly_collector.http.access import Sessions
@@ -49,7 +50,7 @@ bearer = HTTPBearer(auto_error=False, description="A credential from `faintly cr
 
 EpochPath = Annotated[Epoch, Path(alias="epoch")]
 PlanDigest = Annotated[
-    str, Path(alias="digest", pattern="^[0-9a-f]{32}$", description="The digest of the plan.")
+    str, Path(alias="digest", pattern=f"^{DIGEST.pattern}$", description="The digest of the plan.")
 ]
 NameOrDigest = Annotated[
     str,

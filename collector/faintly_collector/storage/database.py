@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from faintly.errors import InvalidInput
+from faintly.wire.http import REQUEST_ID_BYTES
 from faintly.wire.problems import CANNOT_STORE, Problem
 from faintly_collector.storage.disk import RESTORE, damaged
 
@@ -25,7 +26,7 @@ BUSY_S = 10.0  # how long to wait for another process, such as one adding a cred
 # from another process. Text that is not UTF-8 has no code.
 DAMAGE_CODES = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 ID_TABLES = ("requests", "tokens")  # whose rows are kept only while an epoch is open
-ID_BYTES = 16  # of a request id, and of the hash of a token
+ID_BYTES = REQUEST_ID_BYTES  # and of the hash of a token
 PURGE_ROWS = 20_000  # rows deleted per transaction, which takes about ten milliseconds
 SETTINGS = (  # of a connection
     "synchronous = FULL",

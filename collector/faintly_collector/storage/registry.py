@@ -4,7 +4,6 @@ The database holds the same, and is updated first.
 """
 
 import math
-import re
 import time
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +12,7 @@ from faintly.core.epochs import check_epoch
 from faintly.errors import FaintlyError
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.wire import problems, report_v1
+from faintly.wire.http import DIGEST
 from faintly.wire.problems import Problem
 from faintly_collector.storage.collection import (
     CLOSED,
@@ -33,7 +33,6 @@ CREATE = """INSERT INTO collections
     (digest, plan, name, retention, tokens, period_s, grace_s, closed)
     VALUES (?, ?, ?, ?, ?, ?, ?, 0) RETURNING id"""
 OPEN_EPOCH = "INSERT INTO epochs (collection, number, state) VALUES (?, ?, ?) RETURNING id"
-DIGEST = re.compile("[0-9a-f]{32}")
 
 
 class Registry:

@@ -1,6 +1,5 @@
 """faintly load: how much load a collector on this machine takes."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -99,11 +98,12 @@ def _collection(
     from faintly.mechanisms import mechanism_names
     from faintly.planner import make_plan
     from faintly.primitives.entropy import fresh_salt
+    from faintly.wire.http import DIGEST
 
     if digest is not None:
         if plan is not None:
             raise InvalidInput("give --plan or --collection, not both")
-        if not re.fullmatch("[0-9a-f]{32}", digest):  # with the digest no read access is needed
+        if not DIGEST.fullmatch(digest):  # with the digest no read access is needed
             digest = str(connection.ask("GET", named_path(digest))["digest"])
         note("these reports are counted like real ones and stay in the collection")
         baselines = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)))

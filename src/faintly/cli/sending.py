@@ -10,8 +10,6 @@ from faintly.cli.remote import CaFile, CollectionOption, CredentialFile, Server,
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
 
-MOST = 10_000  # what a collector issues at a time
-
 
 def token(
     server: Server,
@@ -50,11 +48,12 @@ def token(
 
 def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> list[str]:
     from faintly.client.transport import named_path
+    from faintly.wire.http import TOKENS
 
     path = f"{named_path(digest)}/tokens"
     made: list[str] = []
     while len(made) < count:
-        body = {"epoch": epoch, "count": min(MOST, count - len(made))}
+        body = {"epoch": epoch, "count": min(TOKENS, count - len(made))}
         made += connection.ask("POST", path, body)["tokens"]
     return made
 

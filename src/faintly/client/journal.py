@@ -31,7 +31,6 @@ from faintly.errors import FaintlyError, LedgerFailed
 
 FORMAT = "faintly-ledger"
 VERSION = 1
-REQUEST_BYTES = 16  # of the random id that names a request to a collector
 _DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,400})?")
 _HEX = re.compile(r"([0-9a-f]{2})*")
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from faintly.client.disk import Disk
 from faintly.client.journal import (
-    REQUEST_BYTES,
     Charged,
     Journal,
     Kept,
@@ -31,6 +30,7 @@ from faintly.core.arguments import path_of
 from faintly.core.epochs import check_epoch
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
+from faintly.wire.http import REQUEST_ID_BYTES
 
 WAIT_S = 10.0  # a report takes milliseconds; a process that holds the lock this long is stuck
 KEPT_EPOCHS = 2  # a clock set back across one epoch boundary still finds its report
@@ -131,7 +131,7 @@ class Entry:
     def request(self) -> bytes:
         """Return the request id of the report; it is drawn once, and durable before its use."""
         if self._key not in self._book.requests:
-            self._settle(Sending(*self._key, os.urandom(REQUEST_BYTES)))
+            self._settle(Sending(*self._key, os.urandom(REQUEST_ID_BYTES)))
         return self._book.requests[self._key]
 
     def acknowledge(self) -> None:

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 from faintly import durable
 from faintly.client.disk import Disk
-from faintly.client.journal import REQUEST_BYTES
 from faintly.client.transport import Connection
 from faintly.errors import InvalidInput, Rejected, SendFailed
+from faintly.wire.http import REQUEST_ID_BYTES
 from faintly.wire.report_v1 import resize_batches, scan_batches
 
 STATE_SUFFIX = ".push"
@@ -195,7 +195,7 @@ def read_state(text: str, path: Path) -> tuple[Any, list[bytes], set[int]]:
         done = {int(line[:-1]) for line in lines[ready + 1 :] if line.endswith(".")}
     except (ValueError, RecursionError):
         raise InvalidInput(f"{path} is damaged. {IF_DELETED}") from None
-    if any(len(name) != REQUEST_BYTES for name in requests):
+    if any(len(name) != REQUEST_ID_BYTES for name in requests):
         raise InvalidInput(f"{path} is damaged: an id has the wrong length. {IF_DELETED}")
     return parcel, requests, done
 
@@ -208,7 +208,7 @@ def _too_large(error: SendFailed, batch: int) -> SendFailed:
 
 
 def _begin(path: Path, parcel: Parcel) -> str:
-    ids = [os.urandom(REQUEST_BYTES).hex() for _ in range(parcel.batches)]
+    ids = [os.urandom(REQUEST_ID_BYTES).hex() for _ in range(parcel.batches)]
     text = "\n".join([json.dumps(asdict(parcel)), *ids, READY]) + "\n"
     path.write_bytes(b"")  # in place, because the file is also the lock
     durable.append(path, text.encode("ascii"))

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from faintly.client.journal import REQUEST_BYTES
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Plan
 from faintly.core.strict_json import no_repeats
 from faintly.errors import InvalidInput, PlanRefused, SendFailed
+from faintly.wire.http import DIGEST, REQUEST_ID_BYTES
 
 RETRIES = 8  # with the pauses below, a collector may be away for about a minute
 TIMEOUT_S = 30.0
@@ -151,9 +151,9 @@ class Connection:
             SendFailed: refused, or unreachable after every retry; then it is not known whether
                 it was counted, and sending it again with the same `request` is safe.
         """
-        name = os.urandom(REQUEST_BYTES) if request is None else request
-        if len(name) != REQUEST_BYTES:
-            raise InvalidInput(f"a request id has {REQUEST_BYTES} bytes")
+        name = os.urandom(REQUEST_ID_BYTES) if request is None else request
+        if len(name) != REQUEST_ID_BYTES:
+            raise InvalidInput(f"a request id has {REQUEST_ID_BYTES} bytes")
         query = urlencode({"request": name.hex(), "epoch": epoch})
         headers = {"Content-Type": "application/octet-stream"}
         if token is not None:
@@ -261,7 +261,7 @@ def _usable(host: str, path: str) -> bool:
 
 def collection_path(digest: str) -> str:
     """Return the path of a collection, having checked its digest."""
-    if not re.fullmatch("[0-9a-f]{32}", digest):
+    if not DIGEST.fullmatch(digest):
         raise InvalidInput("a plan's digest has 32 hexadecimal digits in lower case")
     return f"/v1/collections/{digest}"
 

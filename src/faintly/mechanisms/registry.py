@@ -2,8 +2,8 @@
 
 The mechanisms of this package register themselves when it is imported. Another package offers one
 by an entry point of the group `faintly.mechanisms`, or `faintly.baselines` for a method to compare
-with: the name, and the class that registers under it. It is loaded when it is named, or when all
-names are listed.
+with: the name, and the class that registers under it. It is loaded when it is named. The planner,
+which ranks all mechanisms, loads those of the first group.
 """
 
 import math
@@ -41,9 +41,12 @@ def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
 
 def mechanism_names(*, baselines: bool = True) -> list[str]:
     """Return the names of all mechanisms, sorted, with or without baselines."""
-    for entry in _entries(MECHANISMS) + (_entries(BASELINES) if baselines else ()):
+    if baselines:
+        offered = _entries(MECHANISMS) + _entries(BASELINES)
+        return sorted({*_REGISTRY, *(entry.name for entry in offered)})
+    for entry in _entries(MECHANISMS):  # only the class says whether it is a baseline
         _load(entry)
-    return sorted(name for name, one in _REGISTRY.items() if baselines or not one.baseline)
+    return sorted(name for name, one in _REGISTRY.items() if not one.baseline)
 
 
 @cache

@@ -23,6 +23,10 @@ def test_a_client_imports_no_baseline():
     assert not loaded_after(f"from faintly import Client, Policy, make_plan; {policy}")
 
 
+def test_naming_all_mechanisms_loads_no_baseline():
+    assert not loaded_after("from faintly.mechanisms import mechanism_names; mechanism_names()")
+
+
 def test_a_name_loads_its_own_module_and_no_other_mechanism():
     line = "from faintly.mechanisms import mechanism_class; mechanism_class('k-fold')"
     modules = ("k_fold", "one_sparse", "slots", "unhashed")  # its own, and what baselines share
