@@ -33,7 +33,7 @@ from faintly.mechanisms.simulation import sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly_baselines import unhashed as plain
+from faintly_baselines import unhashed
 from faintly_baselines.unhashed import OneKey, OneKeyForecast, OneKeyLaw
 
 THEOREM = "harmony.proof.md, Theorem 1 (one bit, whose odds stay between two bounds)"
@@ -79,15 +79,15 @@ class Harmony(OneKey):
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coin of randomized response."""
         require.none_left(request.options, "harmony")
-        hashing = plain.check(request, "harmony")
+        hashing = unhashed.check(request, "harmony")
         threshold = noise.response_threshold(noise.exact(request.budget.epsilon))
         return Calibrated(parameters={"threshold": threshold}, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         given = require.named(plan, NAMES)
-        plain.check(plan, "harmony")
-        return cls(plan=plan, threshold=plain.check_response(given["threshold"], "threshold"))
+        unhashed.check(plan, "harmony")
+        return cls(plan=plan, threshold=unhashed.check_response(given["threshold"], "threshold"))
 
     @property
     def attenuation(self) -> float:
@@ -104,8 +104,8 @@ class Harmony(OneKey):
         Privacy: any change of the whole vector, pure, for any number of items, by Theorem 1.
         """
         keys = uniform_below(np.full(len(vectors), self.keys), rng)
-        signs = plain.signs_with_mean(plain.values_at(vectors, keys, self.keys), rng)
-        sent = plain.respond(signs, self.threshold, rng)
+        signs = unhashed.signs_with_mean(unhashed.values_at(vectors, keys, self.keys), rng)
+        sent = unhashed.respond(signs, self.threshold, rng)
         return np.stack([keys, sent < 0], axis=1).astype(np.uint32)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:

@@ -34,7 +34,7 @@ from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly_baselines import unhashed as plain
+from faintly_baselines import unhashed
 from faintly_baselines.unhashed import OneKey, OneKeyForecast, OneKeyLaw
 
 THEOREM = "privkv.proof.md, Theorem 1 (presence and sign of one random key)"
@@ -98,15 +98,15 @@ class PrivKV(OneKey):
     def calibrate(cls, request: Request) -> Calibrated:
         """Give half of epsilon to presence and half to the sign, as published."""
         require.none_left(request.options, "privkv")
-        hashing = plain.check(request, "privkv")
+        hashing = unhashed.check(request, "privkv")
         half = noise.response_threshold(noise.exact(request.budget.epsilon / 2))
         return Calibrated(parameters={"presence": half, "sign": half}, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         given = require.named(plan, NAMES)
-        plain.check(plan, "privkv")
-        checked = {name: plain.check_response(given[name], name) for name in NAMES}
+        unhashed.check(plan, "privkv")
+        checked = {name: unhashed.check_response(given[name], name) for name in NAMES}
         return cls(plan=plan, **checked)
 
     @property
@@ -126,9 +126,9 @@ class PrivKV(OneKey):
         Privacy: any change of the whole vector, pure, for any number of items, by Theorem 1.
         """
         keys = uniform_below(np.full(len(vectors), self.keys), rng)
-        values = plain.values_at(vectors, keys, self.keys)
-        signs = plain.signs_with_mean(values, rng)
-        sent = plain.respond(signs, self.sign, rng)  # a fair coin at value 0
+        values = unhashed.values_at(vectors, keys, self.keys)
+        signs = unhashed.signs_with_mean(values, rng)
+        sent = unhashed.respond(signs, self.sign, rng)  # a fair coin at value 0
         present = (rng.words(len(vectors)) < self.presence) == (values != 0)
         answers = np.where(present, np.where(sent > 0, 1, 2), 0)
         return np.stack([keys, answers], axis=1).astype(np.uint32)

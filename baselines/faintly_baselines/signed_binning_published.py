@@ -50,7 +50,7 @@ from faintly.mechanisms.signed_binning.law import BinLaw
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly_baselines import unhashed as plain
+from faintly_baselines import unhashed
 
 THEOREM = "signed_binning_published.proof.md, Theorem 1 (one bit, whose odds stay in bounds)"
 DIVISOR = 2.5  # of the clip, as published
@@ -171,7 +171,7 @@ class SignedBinningPublished(SignedBinning):
         if response is None:
             rows.checked(replace(plan, parameters=given))
         else:
-            plain.check_response(response, "response")
+            unhashed.check_response(response, "response")
             _check_bit(given)
         given["noise"] = tuple(given["noise"])
         return cls(plan=plan, response=response, **given)
@@ -223,7 +223,7 @@ class SignedBinningPublished(SignedBinning):
         clipped = sums.clip(-self.clip, self.clip)
         drawn = uniform_below(np.full(len(vectors), 2 * self.clip), rng)
         signs = np.where(drawn < self.clip + clipped, 1, -1)
-        return (plain.respond(signs, self.response, rng) > 0).astype(np.uint32)[:, None]
+        return (unhashed.respond(signs, self.response, rng) > 0).astype(np.uint32)[:, None]
 
     def _values(self, batch: ReportBatch) -> IntArray:
         if self.response is None:

@@ -110,7 +110,7 @@ def test_ratings_have_the_predicted_errors(epsilon, records, seed, monkeypatch):
     gain, noise = gain_of(found, truth), Z * found.stderr.mean() / math.sqrt(truth @ truth)
     assert gain == pytest.approx(1, abs=noise)
     # Mutant: a server that forgets to turn what it reads by the public signs finds nothing.
-    monkeypatch.setattr(SignedTables, "turned", False)
+    monkeypatch.setattr(SignedTables, "signed", False)
     lost = gain_of(Reader(reader.sketch).estimate_ids(ids, ids), truth)
     assert lost == pytest.approx(0, abs=noise)
     assert epsilon < 4 or noise < 0.5

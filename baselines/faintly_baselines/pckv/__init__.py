@@ -43,7 +43,7 @@ from faintly.mechanisms.simulation import Simulation, means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly_baselines import unhashed as plain
+from faintly_baselines import unhashed
 from faintly_baselines.pckv import odds
 from faintly_baselines.pckv.odds import Odds
 from faintly_baselines.unhashed import Unhashed
@@ -173,7 +173,7 @@ class PckvSimulation(Simulation):
     def _draw_totals(self, sampled: Sampled, ids: IdArray, clients: int, secret: Rng) -> IntArray:
         """Return the totals of ue at different ids, given what each client has sampled."""
         mechanism = self.mechanism
-        source = plain.simulation_source(secret)
+        source = unhashed.simulation_source(secret)
         totals = np.zeros(len(ids), dtype=np.int64)
         others = np.full(len(ids), clients)
         for sign in (1, -1):
@@ -213,7 +213,7 @@ class Pckv(Unhashed):
         padding = options.pop("padding", request.sparsity)
         require.integer(padding, "padding", 1, MAX_SPARSITY)
         require.none_left(options, "pckv", "form and padding")
-        hashing = plain.check(request, "pckv")
+        hashing = unhashed.check(request, "pckv")
         size = request.universe.size
         assert size is not None
         _check_keys(form, size)
@@ -230,7 +230,7 @@ class Pckv(Unhashed):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         given = require.named(plan, NAMES)
-        plain.check(plan, "pckv")
+        unhashed.check(plan, "pckv")
         size = plan.universe.size
         assert size is not None
         form = str(require.one_of(given["form"], "form", odds.FORMS))
@@ -239,7 +239,7 @@ class Pckv(Unhashed):
         keep = require.integer(given["keep"], "keep", 1, noise.FULL - 1)
         least = 1 if form == "ue" else 0
         other = require.integer(given["other"], "other", least, least * (noise.FULL - 1))
-        sign = plain.check_response(given["sign"], "sign")
+        sign = unhashed.check_response(given["sign"], "sign")
         return cls(plan=plan, odds=Odds(form, size, padding, keep, other, sign))
 
     @cached_property
@@ -285,7 +285,7 @@ class Pckv(Unhashed):
         rows = (vectors.offsets[:-1] + place)[held]
         keys, values = dummies, np.zeros(len(lengths))
         keys[held], values[held] = vectors.indices[rows].astype(np.int64), vectors.values[rows]
-        return Sampled(keys, plain.signs_with_mean(values, rng))
+        return Sampled(keys, unhashed.signs_with_mean(values, rng))
 
     def _respond(self, sampled: Sampled, rng: Rng) -> WordArray:
         """Return the key and the sign of grr (1 for minus)."""
@@ -294,7 +294,7 @@ class Pckv(Unhashed):
         # A uniform step of 1 to d'-1 modulo d' makes every other key equally likely.
         step = 1 + uniform_below(np.full(count, max(1, known - 1)), rng)
         keys = np.where(kept, sampled.keys, (sampled.keys + step) % known)
-        signs = plain.respond(sampled.signs, self.odds.sign, rng)
+        signs = unhashed.respond(sampled.signs, self.odds.sign, rng)
         coin = rng.words(count) < noise.FULL // 2
         minus = np.where(kept, signs < 0, coin)
         return np.stack([keys, minus], axis=1).astype(np.uint32)
@@ -307,7 +307,7 @@ class Pckv(Unhashed):
         answers = np.where(words < self.odds.other, 1 + coins, np.uint32(0))
         real = np.flatnonzero(sampled.keys < self.keys)
         shown = rng.words(count) < self.odds.keep
-        signs = plain.respond(sampled.signs, self.odds.sign, rng)
+        signs = unhashed.respond(sampled.signs, self.odds.sign, rng)
         answers[real, sampled.keys[real]] = np.where(shown, np.where(signs > 0, 1, 2), 0)[real]
         return answers.astype(np.uint32)
 

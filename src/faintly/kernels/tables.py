@@ -135,12 +135,12 @@ def total_mass(tables: TableArray) -> int:
 
 
 def gather(
-    tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int, *, turn: bool = True
+    tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int, *, signed: bool = True
 ) -> IntArray:
     """Return (2, ids): sum and largest, over the maps, of what transformed tables have for each id.
 
     A map has `blocks` tables, and the code of an id names one of them and an entry in it. The
-    public sign of the id multiplies the entry, unless `turn` is False.
+    public sign of the id multiplies the entry, unless `signed` is False.
     """
     bits = table_bits(tables, "tables", read_only=True)
     rows, size = tables.shape
@@ -154,7 +154,7 @@ def gather(
 
         def work(a: int, b: int) -> None:
             some = (tables, size, blocks, ids[a:b], b - a)
-            call(f"gather_{bits}", *some, *public, int(turn), found[0, a:b], found[1, a:b])
+            call(f"gather_{bits}", *some, *public, int(signed), found[0, a:b], found[1, a:b])
 
         threads.parallel(work, len(ids), threads.KEYS)
         return found
@@ -163,7 +163,7 @@ def gather(
         codes = maps.codes(ids, here).astype(np.int64)
         table, column = j * blocks + codes % blocks, codes // blocks & (size - 1)
         own = tables[table, column].astype(np.int64)
-        if turn:
+        if signed:
             own *= maps.masks(ids, here)
         found[0] += own
         np.maximum(found[1], own, out=found[1])

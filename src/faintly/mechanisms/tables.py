@@ -28,7 +28,7 @@ class Tables(Part):
     """What a sketch keeps of reports, and how keys are read from it by public maps."""
 
     map_first: ClassVar[bool] = False  # whether the map's number is the first field, not the last
-    turned: ClassVar[bool] = True  # whether a key's public sign multiplies what a map holds for it
+    signed: ClassVar[bool] = True  # whether a key's public sign multiplies what a map holds for it
 
     @property
     def hashing(self) -> Hashing:
@@ -102,7 +102,7 @@ class Tables(Part):
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
         blocks = self.shape[0] // self.maps.maps
-        return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
+        return kernels.gather(transformed, ids, self.maps, blocks, signed=self.signed)
 
     def gather_map(self, tables: TableArray, ids: IdArray, j: int) -> tuple[IntArray, float, int]:
         """Return what map j holds for each id, and its sum of squares and number of entries.
@@ -118,7 +118,7 @@ class Tables(Part):
                 f"{self.mechanism.name} needs all tables for a variance; they cannot be read map "
                 "by map"
             )
-        found = kernels.gather(made, ids, self.maps.only(j), len(tables), turn=self.turned)
+        found = kernels.gather(made, ids, self.maps.only(j), len(tables), signed=self.signed)
         flat = made.reshape(-1).astype(np.float64)
         return found[0], float(flat @ flat), len(flat)
 

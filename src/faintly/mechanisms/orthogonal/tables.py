@@ -18,7 +18,7 @@ class CellTables(Tables):
 
     # Reports are kept sorted, and so are grouped by map.
     map_first: ClassVar[bool] = True
-    turned: ClassVar[bool] = False  # there are no signs
+    signed: ClassVar[bool] = False  # there are no signs
     mechanism: "Orthogonal"
 
     @property

@@ -43,7 +43,7 @@ class DenseTables(Tables):
 class UnsignedTables(Tables):
     """Tables of the counts of all cells."""
 
-    turned: ClassVar[bool] = False
+    signed: ClassVar[bool] = False
     mechanism: "ProjectionChoice"
 
     def cells(self, batch: ReportBatch) -> Cells:
@@ -82,7 +82,7 @@ class UnsignedTables(Tables):
 class SignedTables(UnsignedTables):
     """Tables of the counts of both signs of all cells."""
 
-    turned: ClassVar[bool] = True
+    signed: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -122,7 +122,9 @@ class SignedTables(UnsignedTables):
         self, transformed: TableArray, sketch: Sketch, ids: IdArray, means: FloatArray
     ) -> FloatArray:
         """Return n·Var from the counts of the tables at each id."""
-        counts = kernels.gather(transformed[self.hashing.maps :], ids, self.maps, 1, turn=False)[0]
+        counts = kernels.gather(transformed[self.hashing.maps :], ids, self.maps, 1, signed=False)[
+            0
+        ]
         hits = (counts + sketch.count) // self.mechanism.bins
         return self.mechanism.variance_of_hits(hits, sketch.count, means)
 
