@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli import options
-from faintly.cli.options import argument, group, option, real, whole, word
+from faintly.cli.options import argument, group, grouped, option, real, whole, word
 from faintly.cli.output import Json, emit, result, say, shown, table
-from faintly.cli.remote import CaFile, CredentialFile, Server, connect
+from faintly.cli.remote import ServerOptions
 
 app = group("Create, look at, close and delete the collections of a collector.")
 Digest = Annotated[
@@ -17,9 +17,10 @@ Digest = Annotated[
 
 
 @app.command()
+@grouped
 def create(
     plan: Annotated[Path, argument("The plan, as faintly plan writes it.")],
-    server: Server,
+    collector: ServerOptions,
     name: Annotated[str, option("A name, for people and for queries.")] = "",
     retention: Annotated[
         options.Retention,
@@ -38,8 +39,6 @@ def create(
         float | None,
         real("Seconds that such an epoch takes reports after its end.", show_default="one period"),
     ] = None,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
     """Create the collection of a plan; doing it twice changes nothing.
@@ -57,20 +56,19 @@ def create(
         "period_s": period_s,
         "grace_s": grace_s,
     }
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         made = connection.ask("POST", "/v1/collections", wanted)
     _show(made, as_json)
 
 
 @app.command(name="list")
+@grouped
 def list_(
-    server: Server,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
+    collector: ServerOptions,
     as_json: Json = False,
 ) -> None:
     """List every collection with its state and its reports."""
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         found = connection.ask("GET", "/v1/collections")
     if as_json:
         emit(found)
@@ -82,60 +80,56 @@ def list_(
 
 
 @app.command()
+@grouped
 def show(
     digest: Digest,
-    server: Server,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
+    collector: ServerOptions,
     as_json: Json = False,
 ) -> None:
     """Show a collection: what it protects, and the reports of each epoch."""
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         _show(connection.ask("GET", _path(digest)), as_json)
 
 
 @app.command()
+@grouped
 def seal(
     digest: Digest,
-    server: Server,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
+    collector: ServerOptions,
     as_json: Json = False,
 ) -> None:
     """Seal pending reports now, so that answers include them."""
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         found = connection.ask("POST", f"{_path(digest)}/seal")
     result(as_json, found, f"sealed {found['sealed']:,} reports")
 
 
 @app.command(name="open")
+@grouped
 def open_(
     digest: Digest,
-    server: Server,
+    collector: ServerOptions,
     epoch: Annotated[int, whole("The epoch.", least=0, show_default=False)],
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
     """Open an epoch. A closed epoch cannot be reopened."""
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         made = connection.ask("PUT", f"{_path(digest)}/epochs/{epoch}", {"state": "open"})
     _show(made, as_json)
 
 
 @app.command()
+@grouped
 def close(
     digest: Digest,
-    server: Server,
+    collector: ServerOptions,
     epoch: Annotated[
         int | None, whole("Only this epoch.", least=0, show_default="the whole collection")
     ] = None,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
     """Stop taking reports, permanently; answers stay."""
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         if epoch is None:
             made = connection.ask("POST", f"{_path(digest)}/close")
         else:
@@ -144,19 +138,18 @@ def close(
 
 
 @app.command()
+@grouped
 def delete(
     digest: Digest,
-    server: Server,
+    collector: ServerOptions,
     yes: Annotated[bool, option("Do not ask for confirmation.", "--yes")] = False,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
     """Delete a collection with its plan, reports and answers, permanently."""
     path = _path(digest)
     if not yes:
         typer.confirm(f"Delete {digest} and all its reports permanently?", abort=True, err=True)
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         # Delete by the digest: the name could be given to another collection in between.
         named = connection.ask("GET", path)["digest"]
         found = connection.ask("DELETE", f"{_path(named)}?confirm={named}")

@@ -1,7 +1,8 @@
 """What commands around a collector share: folder, address, credential, certificate."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,19 @@ def trust(ca_file: Path | None) -> "SSLContext | None":
         return ssl.create_default_context(cafile=ca_file)
     except OSError:  # a wrong certificate raises one, too
         raise InvalidInput(f"{ca_file} does not hold certificates in PEM form") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Options of every command that talks to a collector."""
+
+    server: Server
+    credential_file: CredentialFile = None
+    ca_file: CaFile = None
+
+    def connect(self, retries: int = 0) -> AbstractContextManager["Connection"]:
+        """Return a connection, for use in a with statement."""
+        return connect(self.server, self.credential_file, self.ca_file, retries)
 
 
 @contextmanager

@@ -3,24 +3,23 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from faintly.cli.options import argument, option, whole
+from faintly.cli.options import argument, grouped, option, whole
 from faintly.cli.output import Json, counted, emit, progress, say
-from faintly.cli.remote import CaFile, CollectionOption, CredentialFile, Server, connect
+from faintly.cli.remote import CollectionOption, ServerOptions
 
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
 
 
+@grouped
 def token(
-    server: Server,
+    collector: ServerOptions,
     digest: CollectionOption,
     count: Annotated[int, whole("How many.", least=1)] = 1,
     epoch: Annotated[int, whole("The epoch that they are for.", least=0)] = 0,
     output: Annotated[
         Path | None, option("File to write, readable by you alone.", "--output", "-o")
     ] = None,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
     """Issue tokens for a collection that requires them, one per line; they are shown once.
@@ -30,7 +29,7 @@ def token(
     """
     from faintly.engine.files import atomic_write
 
-    with connect(server, credential_file, ca_file) as connection:
+    with collector.connect() as connection:
         if output is None:
             made = _issue(connection, digest, epoch, count)
         else:
@@ -58,15 +57,14 @@ def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> lis
     return made
 
 
+@grouped
 def push(
     reports: Annotated[Path, argument("A file of reports, as encode writes it.")],
-    server: Server,
+    collector: ServerOptions,
     epoch: Annotated[int, whole("The epoch that the reports count for.", least=0)] = 0,
     batch: Annotated[
         int | None, whole("Most reports in one request.", least=1, show_default="10000")
     ] = None,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
     retries: Annotated[int, whole("Attempts after the first, per batch.", least=0)] = 8,
     as_json: Json = False,
 ) -> None:
@@ -77,11 +75,11 @@ def push(
     """
     from faintly.client.push import push as send_all
 
-    with connect(server, credential_file, ca_file, retries) as connection, progress() as bar:
+    with collector.connect(retries) as connection, progress() as bar:
         task = bar.add_task("pushing", total=None)
         done = send_all(
             reports,
-            server,
+            collector.server,
             connection,
             epoch=epoch,
             batch=batch,

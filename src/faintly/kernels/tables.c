@@ -329,7 +329,7 @@ DEFINE_WALSH_HADAMARD(64)
         const int##width##_t *tables, int64_t size, int64_t blocks, const uint64_t *ids,     \
         int64_t count, const uint32_t *factor, const uint32_t *offset,                       \
         const uint64_t *mask_key, const uint64_t *fold_key, int64_t bijective, int64_t maps, \
-        int64_t bits, int64_t signed_keys, int64_t *totals, int64_t *largest)                \
+        int64_t bits, int64_t signs, int64_t *totals, int64_t *largest)                      \
     {                                                                                        \
         const uint32_t block = (uint32_t)blocks, inside = (uint32_t)(size - 1);              \
         const struct public_maps all =                                                       \
@@ -341,7 +341,7 @@ DEFINE_WALSH_HADAMARD(64)
                 const int64_t many = least(count - start, ITEM_BLOCK);                       \
                 code_items(&all, (uint32_t)j, ids + start, many, codes);                     \
                 memset(flips, 0, sizeof flips);                                              \
-                for (int64_t i = 0; signed_keys && i < many; i++)                            \
+                for (int64_t i = 0; signs && i < many; i++)                                  \
                     flips[i] = half_sip(mask_key[j], ids[start + i], CLOSING(TAG_MASK)) & 1; \
                 for (int64_t i = 0; i < many; i++) {                                         \
                     const uint64_t minus = 0u - (uint64_t)flips[i];                          \
