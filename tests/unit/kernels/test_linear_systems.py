@@ -8,18 +8,12 @@ import pytest
 from faintly.kernels import compiled, reference
 from faintly.primitives import fields, hashing
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+from tests.unit.kernels.helpers import BOTH, ORDERS, needs_c
 
 
 def test_independent_keeps_the_first_independent_rows():
     rows = np.array([[0, 0, 0], [1, 2, 3], [2, 3, 1], [0, 1, 0], [1, 3, 3], [0, 0, 2], [3, 3, 3]])
     assert fields.independent(rows, 4) == [1, 3, 5]
-
-
-ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
 
 
 SIZE = 70  # more than the widest vector of bytes
@@ -54,6 +48,17 @@ def test_solutions_answer_every_independent_equation(order, generator):
 def test_both_solve_alike(order, generator):
     case = systems(order, generator)
     np.testing.assert_array_equal(compiled.solve_field(*case), reference.solve_field(*case))
+
+
+@BOTH
+def test_systems_that_do_not_fit_are_refused(kernels, generator):
+    offsets, rows, answers, free, field = systems(3, generator)
+    with pytest.raises(TypeError, match="offsets"):
+        kernels.solve_field(offsets[::-1].copy(), rows, answers, free, field)
+    with pytest.raises(TypeError, match="pair up"):
+        kernels.solve_field(offsets, rows[:, 1:], answers, free, field)
+    with pytest.raises(IndexError, match="outside the field of 3"):
+        kernels.solve_field(offsets, rows + np.uint8(3), answers, free, field)
 
 
 def packed_systems(bits, size, generator):

@@ -4,26 +4,7 @@ import numpy as np
 import pytest
 
 from faintly.kernels import compiled, reference
-from faintly.primitives.entropy import seeded
-from spec import independent
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
-
-
-def plain_word(seed, item, letter, number):
-    return independent.half_sip(
-        seed, item.to_bytes(8, "little") + letter.encode() + bytes([number])
-    )
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
+from tests.unit.kernels.helpers import BOTH, independent_word, needs_c, wide, words
 
 
 @BOTH
@@ -41,12 +22,13 @@ def test_read_slots(kernels, reports, bins):
         ]
     )
     if reports:  # one certain hit where hits are rare
-        slots[2, 0] = plain_word(int(seeds[0]), int(ids[0]), "p", int(slots[0, 0])) * bins >> 32
+        hashed = independent_word(int(seeds[0]), int(ids[0]), "p", int(slots[0, 0]))
+        slots[2, 0] = hashed * bins >> 32
     wanted = []
     for item in ids.tolist():
         total = hits = 0
         for seed, (word, mask, at, minus) in zip(seeds.tolist(), slots.T.tolist(), strict=True):
-            hashed = plain_word(seed, item, "p", word)
+            hashed = independent_word(seed, item, "p", word)
             if hashed * bins >> 32 == at:
                 hits += 1
                 total += 1 - 2 * (bool(hashed & mask) ^ minus)
