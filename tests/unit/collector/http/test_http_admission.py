@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from benchmarks import samples
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 from faintly_collector.http import answers, limits, readers
@@ -15,25 +14,12 @@ from faintly_collector.http import answers, limits, readers
 ESTIMATES = {"json": {"keys": [1]}}
 
 
-@pytest.fixture(scope="module")
-def direct_plan():
-    return samples.retrieval_plan(1000, 64, 8, "direct")
-
-
 @pytest.fixture
-def address(web, plan, body_of):
-    made = web.create(plan)
-    web.send(plan, body_of(plan, 50))
-    web.store.seal()
-    return made
-
-
-@pytest.fixture
-def queries(address):
+def queries(filled):
     """One request of every kind that computes."""
-    posted = [("POST", f"{address}/{name}", ESTIMATES) for name in ("estimates", "history")]
-    posted.append(("POST", f"{address}/top", {"json": {"candidates": [1]}}))
-    return posted + [("GET", f"{address}/{name}", {}) for name in ("top", "noise-floor", "sketch")]
+    posted = [("POST", f"{filled}/{name}", ESTIMATES) for name in ("estimates", "history")]
+    posted.append(("POST", f"{filled}/top", {"json": {"candidates": [1]}}))
+    return posted + [("GET", f"{filled}/{name}", {}) for name in ("top", "noise-floor", "sketch")]
 
 
 class Gate:
@@ -90,14 +76,12 @@ def test_few_answers_are_made_at_a_time(web, queries, gate):
     check_few(web, gate, queries * 5)
 
 
-def test_whoever_waits_takes_no_thread(web, address, gate):
+def test_whoever_waits_takes_no_thread(web, filled, gate):
     """Sixty askers are more than the threads that all other requests share."""
-    others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{address}/plan", address)]
+    others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{filled}/plan", filled)]
 
     async def ask():
-        asked = asyncio.create_task(
-            web.at_once(*[("POST", f"{address}/estimates", ESTIMATES)] * 60)
-        )
+        asked = asyncio.create_task(web.at_once(*[("POST", f"{filled}/estimates", ESTIMATES)] * 60))
         await gate.fill()
         async with asyncio.timeout(30):
             seen = await web.at_once(*others)
@@ -265,18 +249,18 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     assert web.collector.middleware.report_bytes.used == 0
 
 
-def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
+def test_long_questions_together_have_a_bound(web, filled, refused, monkeypatch):
     capacity = web.collector.middleware.control_bytes
     monkeypatch.setattr(capacity, "limit", 100)
     long = {"json": {"keys": [1] * 100}}
-    refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
-    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+    refused(web("POST", f"{filled}/estimates", **long), 429, "BUSY")
+    assert web("POST", f"{filled}/estimates", **ESTIMATES).status_code == 200
     assert capacity.used == 0
 
 
-def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
+def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, filled):
     async def ask():
-        asker = Asker(f"{address}/estimates", {"keys": [1]})
+        asker = Asker(f"{filled}/estimates", {"keys": [1]})
         asker.messages[0]["more_body"] = True
         asker.gone.set()
         await asker.ask(web.collector.middleware)
@@ -286,13 +270,13 @@ def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
     assert web.collector.middleware.control_bytes.used == 0
 
 
-def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):
+def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, filled, monkeypatch):
     gate = Gate(answers.write_sketch, 1)
     monkeypatch.setattr(answers, "write_sketch", gate)
     free = web.collector.service.readers.free
 
     async def ask():
-        asker = Asker(f"{address}/sketch", {})
+        asker = Asker(f"{filled}/sketch", {})
         asker.scope["method"] = "GET"
         asked = asker.ask(web.collector.middleware)
         await gate.fill()
@@ -305,4 +289,4 @@ def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeyp
 
     assert asyncio.run(asyncio.wait_for(ask(), 60)) == (499, "ABANDONED")
     assert list((web.store.folder / "spool").iterdir()) == []
-    assert web("GET", f"{address}/sketch").status_code == 200
+    assert web("GET", f"{filled}/sketch").status_code == 200

@@ -98,11 +98,6 @@ def request_of(address, body, *, chunked=False, query=None, headers=b""):
 
 
 @pytest.fixture
-def address(web, plan):
-    return web.create(plan)
-
-
-@pytest.fixture
 def say(web):
     """Return what sends bytes over one connection and returns the first answer."""
 

@@ -18,11 +18,6 @@ def web(shared_web):
     return shared_web
 
 
-@pytest.fixture
-def address(web, plan):
-    return web.create(plan)
-
-
 def pending(web, plan) -> int:
     return status_of(web.store.registry.collection(plan.digest)).pending
 

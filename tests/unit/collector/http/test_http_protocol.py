@@ -19,11 +19,6 @@ def web(shared_web):
     return shared_web
 
 
-@pytest.fixture
-def address(web, plan):
-    return web.create(plan, epochs=[0, 1, 2, 3])
-
-
 async def answered_to(collector, pieces):
     """Return what a connection that sends pieces gets until it is closed."""
     loop = asyncio.get_running_loop()
