@@ -159,7 +159,7 @@ def test_a_client_that_does_not_pad_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize(("bins", "top"), [(2, 1), (4, 1), (4, 2), (4, 3)])
-def test_ghosts_are_no_larger_than_reckoned_with(bins, top):
+def test_ghosts_are_no_larger_than_predicted(bins, top):
     """Everybody holds the same three: all that other codes read, and the largest of it."""
     mechanism = small(3, bins, top=top)
     codes = some_codes(mechanism, 3)

@@ -83,7 +83,7 @@ def test_what_the_tables_say_is_right_on_average(values):
     np.testing.assert_allclose(found[near], 0, atol=EXACT)
 
 
-def test_held_keys_are_counted_more_often_and_no_more_than_reckoned_with():
+def test_held_keys_are_counted_more_often_and_no_more_than_predicted():
     mechanism = small(2, 4)
     _, counted = read(mechanism, cell_law(mechanism, (1.0, 1.0), [5, 9]))
     exact = counted[5] / mechanism.attenuation**2 - 1
@@ -116,7 +116,7 @@ def test_the_sign_of_a_bin_bit_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize(("bins", "top"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (8, 1), (8, 3)])
-def test_ghosts_are_no_larger_than_reckoned_with(bins, top):
+def test_ghosts_are_no_larger_than_predicted(bins, top):
     """Everybody holds the same three: all that other codes read, and the largest of it."""
     mechanism = small(3, bins, top=top)
     codes = [5, 9, 18]

@@ -134,7 +134,7 @@ def test_one_map_shows_ghosts_and_many_do_not(seed):
 
 
 def test_people_who_hold_more_than_planned_are_alike(seed):
-    """Retrieval takes any number of items, so that a plan for two must reckon with ghosts too."""
+    """Retrieval takes any number of items, so that a plan for two must count on ghosts too."""
     people, truth = same(20_000, 5, 1_000)
     seen = observe(people, truth, seed, RUNS, sparsity=2, **EVENT, **TABLE)
     assert seen.false < binomial_limit(RUNS, PROMISED, FALSE_ALARM), seen

@@ -320,7 +320,7 @@ def test_the_loss_that_is_stated_is_not_below_the_logarithm_that_is_proven(mecha
         assert Fraction(repr(proven)) >= exact[-1] * times
 
 
-def test_a_guarantee_speaks():
+def test_a_guarantee_in_words():
     said = Guarantee(WithinL1(3), Budget(1.0, 1e-6), "a theorem", ("the seed is fresh",)).describe()
     for part in ("at most 3", "2.72 times", "1e-06", "provided that the seed is fresh"):
         assert part in said

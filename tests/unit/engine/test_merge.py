@@ -1,4 +1,4 @@
-"""Merging many sketches: the same bytes whatever the order, the threads and the knots."""
+"""Merging many sketches: the same bytes whatever the order, the threads and the groups."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def parts_of(name, count, parts):
 
 
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
-def test_all_at_once_and_in_knots(name, monkeypatch, tmp_path):
+def test_merging_at_once_and_in_groups(name, monkeypatch, tmp_path):
     whole, parts = parts_of(name, 20, 7)
     if whole.tables is not None:
         monkeypatch.setattr(merge, "RANGE", max(5, whole.tables.size // 29))  # the last is shorter

@@ -200,7 +200,7 @@ def test_a_sketch_that_is_not_needed_does_not_matter(
     )
 
 
-def test_a_backup_leaves_nothing_that_a_collector_of_another_user_would_stumble_over(
+def test_a_backup_leaves_nothing_that_stops_a_collector_of_another_user(
     store, tmp_path, plan, batches, body_of, fresh
 ):
     store.registry.create(plan, retention="drop")

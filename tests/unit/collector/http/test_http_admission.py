@@ -76,7 +76,7 @@ def test_few_answers_are_made_at_a_time(web, queries, gate):
     check_few(web, gate, queries * 5)
 
 
-def test_whoever_waits_takes_no_thread(web, filled, gate):
+def test_waiting_requests_take_no_thread(web, filled, gate):
     """Sixty askers are more than the threads that all other requests share."""
     others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{filled}/plan", filled)]
 
@@ -183,7 +183,7 @@ def slow(web, direct_plan, body_of, monkeypatch):
 KEYS = list(range(64)) * 100  # more than a minute
 
 
-def test_nothing_more_is_computed_for_who_is_gone(web, slow):
+def test_nothing_more_is_computed_for_a_client_that_left(web, slow):
     path, seen = slow
 
     async def ask():
@@ -201,7 +201,7 @@ def test_nothing_more_is_computed_for_who_is_gone(web, slow):
     assert web("POST", path, **ESTIMATES).status_code == 200
 
 
-def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
+def test_nothing_is_begun_for_a_client_that_left_while_waiting(web, slow, gate):
     path, seen = slow
 
     async def ask():
@@ -224,7 +224,7 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
     assert gate.passed == gate.slots
 
 
-def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
+def test_a_request_that_waits_when_time_is_over_is_told_so(web, slow, caplog):
     """As uvicorn does at last with what is not done when a signal came."""
     path, seen = slow
     submitting = Asker(path.replace("estimates", "reports"), {})
@@ -258,7 +258,7 @@ def test_long_questions_together_have_a_bound(web, filled, refused, monkeypatch)
     assert capacity.used == 0
 
 
-def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, filled):
+def test_half_a_query_is_not_answered(web, filled):
     async def ask():
         asker = Asker(f"{filled}/estimates", {"keys": [1]})
         asker.messages[0]["more_body"] = True

@@ -44,7 +44,7 @@ def test_damaged_pending_reports_are_told(make_web, plan, body_of, refused):
     refused(web("POST", f"{address}/seal"), 503, "DAMAGED")
 
 
-def test_a_full_disk_is_told_to_who_administers(make_web, plan, body_of, refused, monkeypatch):
+def test_administrators_are_told_of_a_full_disk(make_web, plan, body_of, refused, monkeypatch):
     web = make_web()
     address = web.create(plan, tokens=True)
     writer = web.store.database.writer
@@ -66,7 +66,7 @@ def test_a_full_disk_is_told_to_who_administers(make_web, plan, body_of, refused
     assert web("PUT", f"{address}/epochs/0", json={"state": "closed"}).json()["reports"] == 1
 
 
-def test_a_strangers_body_is_not_read(web, address, refused):
+def test_a_body_without_credentials_is_not_read(web, address, refused):
     web.store.credentials.add("admin", "me")
     web.store.credentials.add("read", "page")
     kind = {"content-type": "application/json"}
@@ -189,7 +189,7 @@ def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, re
     assert list((web.store.folder / "spool").iterdir()) == []
 
 
-def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refused, monkeypatch):
+def test_a_download_is_told_of_a_full_disk(web, address, plan, body_of, refused, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
 

@@ -84,9 +84,7 @@ def test_reports_are_taken_while_no_reader_moves(web, filled, plan, body_of, mon
 
 
 @pytest.mark.usefixtures("processes")
-def test_who_waits_for_an_answer_is_told_that_the_collector_stops(
-    web, filled, refused, monkeypatch
-):
+def test_a_query_that_waits_is_told_that_the_collector_stops(web, filled, refused, monkeypatch):
     at_the_sketch(web, monkeypatch, lambda _: web.collector.service.readers.close())
     refused(web("POST", f"{filled}/estimates", **ESTIMATES), 503, "STOPPING")
     assert numbers(web) == []
