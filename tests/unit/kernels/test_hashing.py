@@ -62,14 +62,6 @@ def test_code_items_and_pick_maps(sizes, maps):
         equal([compiled.pick_maps(*case)], [reference.pick_maps(*case)])
 
 
-@needs_c
-@every("count", [0, 1, 7, 8, 9, 256])
-def test_hash_words_blake2s(count):
-    case = (np.repeat(wide("seeds", 3), 2), wide("ids", 6), ord("y"), count)
-    left = compiled.hash_words(*case, "blake2s")
-    equal([left], [reference.hash_words(*case, "blake2s")])
-
-
 @BOTH
 @given(
     keys=st.lists(st.binary(max_size=200), max_size=40),

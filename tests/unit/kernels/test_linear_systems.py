@@ -106,3 +106,59 @@ def test_words_that_do_not_fit_are_refused(kernels, generator):
     for changed in ({"size": 25}, {"size": 0}, {"field": fields.field_of(9)}):
         with pytest.raises(TypeError, match="as many as fit"):
             solve(offsets, order, rows, answers, free, **(how | changed))
+
+
+def bit_systems(bits, segments, longest, seed=3):
+    """Random systems, some empty and some with more rows than bits."""
+    source = np.random.default_rng(seed)
+    words = -(-bits // 32)
+    low = np.array([2 ** min(32, bits - 32 * w) - 1 for w in range(words)], dtype=np.uint32)
+    lengths = source.integers(0, longest + 1, segments)
+    items = int(lengths.sum())
+    rows = source.integers(0, 2**32, (items, words), dtype=np.uint32) & low
+    repeated = source.random(items) < 0.2
+    rows[repeated] = rows[source.integers(0, items, repeated.sum())]
+    return (
+        np.concatenate([[0], np.cumsum(lengths)]),
+        source.integers(0, 4 if bits < 20 else 2**32, items, dtype=np.uint32),  # ties included
+        rows,
+        source.integers(0, 2, items, dtype=np.uint8),
+        source.integers(0, 2**32, (segments, words), dtype=np.uint32) & low,
+    )
+
+
+BITS = [(1, 20, 5), (3, 200, 8), (18, 100, 40), (32, 100, 50), (33, 50, 50), (300, 5, 320)]
+
+
+@needs_c
+@pytest.mark.parametrize("case", BITS, ids=str)
+def test_both_solve_bits_alike(case):
+    made = bit_systems(*case)
+    np.testing.assert_array_equal(compiled.solve_gf2(*made), reference.solve_gf2(*made))
+
+
+def integer(words):
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
+@pytest.mark.parametrize("case", BITS, ids=str)
+def test_solutions_over_bits_answer_every_equation_of_the_greedy_basis(case):
+    bits = case[0]
+    offsets, order, rows, answers, free = bit_systems(*case)
+    solved = reference.solve_gf2(offsets, order, rows, answers, free)
+    whole = [integer(row) for row in rows]
+    for segment, words in enumerate(solved):
+        solution = integer(words)
+        assert solution < 2**bits
+        span = []
+        for item in sorted(
+            range(offsets[segment], offsets[segment + 1]), key=lambda i: (order[i], i)
+        ):
+            rest = whole[item]
+            for known in span:
+                rest = min(rest, rest ^ known)
+            if rest:
+                span.append(rest)
+                assert (whole[item] & solution).bit_count() & 1 == answers[item]
+        if not span:
+            np.testing.assert_array_equal(words, free[segment])

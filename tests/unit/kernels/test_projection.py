@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from faintly.kernels import compiled, reference
-from tests.unit.kernels.helpers import BOTH, independent_word, needs_c, wide, words
+from tests.unit.kernels.helpers import BOTH, independent_word, wide, words
 
 
 @BOTH
@@ -35,43 +34,6 @@ def test_read_slots(kernels, reports, bins):
         wanted.append((total, hits))
     totals, hits = kernels.read_slots(seeds, slots, ids, bins)
     assert list(zip(totals.tolist(), hits.tolist(), strict=True)) == wanted
-
-
-@needs_c
-@pytest.mark.parametrize("bins", [1, 3, 134])
-def test_compiled_slots_equal_the_reference(bins):
-    source = np.random.default_rng(bins)
-    seeds = source.integers(0, 2**40, 3000, dtype=np.uint64)
-    limits = (8, 32, bins, 2)
-    slots = np.stack([source.integers(0, limit, 3000) for limit in limits]).astype(np.uint32)
-    slots[1] = np.uint32(1) << slots[1]
-    ids = source.integers(0, 2**63, 20, dtype=np.uint64)
-    for one, other in zip(
-        compiled.read_slots(seeds, slots, ids, bins),
-        reference.read_slots(seeds, slots, ids, bins),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
-
-
-@needs_c
-@pytest.mark.parametrize("groups", [1, 8, 32, 64, 256])
-def test_compiled_projections_equal_the_reference(groups):
-    source = np.random.default_rng(groups)
-    counts = source.integers(0, 9, 50)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    seeds = source.integers(0, 2**63, 50, dtype=np.uint64)
-    ids = source.integers(0, 2**63, offsets[-1], dtype=np.uint64)
-    codes = source.integers(0, 2**20, offsets[-1]).astype(np.uint32)
-    negative = source.integers(0, 2, offsets[-1]).astype(bool)
-    np.testing.assert_array_equal(
-        compiled.project_prf(seeds, offsets, ids, negative, groups),
-        reference.project_prf(seeds, offsets, ids, negative, groups),
-    )
-    np.testing.assert_array_equal(
-        compiled.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
-        reference.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
-    )
 
 
 @BOTH

@@ -203,7 +203,7 @@ def address(web: Web, plan: Plan) -> str:
 
 
 @pytest.fixture
-def filled(web: Web, address: str, plan: Plan, body_of: Callable[[Plan, int], bytes]) -> str:
+def sealed(web: Web, address: str, plan: Plan, body_of: Callable[[Plan, int], bytes]) -> str:
     """The address of a collection with 50 sealed reports."""
     web.send(plan, body_of(plan, 50))
     web.store.seal()

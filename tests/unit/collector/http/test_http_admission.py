@@ -15,11 +15,11 @@ ESTIMATES = {"json": {"keys": [1]}}
 
 
 @pytest.fixture
-def queries(filled):
+def queries(sealed):
     """One request of every kind that computes."""
-    posted = [("POST", f"{filled}/{name}", ESTIMATES) for name in ("estimates", "history")]
-    posted.append(("POST", f"{filled}/top", {"json": {"candidates": [1]}}))
-    return posted + [("GET", f"{filled}/{name}", {}) for name in ("top", "noise-floor", "sketch")]
+    posted = [("POST", f"{sealed}/{name}", ESTIMATES) for name in ("estimates", "history")]
+    posted.append(("POST", f"{sealed}/top", {"json": {"candidates": [1]}}))
+    return posted + [("GET", f"{sealed}/{name}", {}) for name in ("top", "noise-floor", "sketch")]
 
 
 class Gate:
@@ -76,12 +76,12 @@ def test_few_answers_are_made_at_a_time(web, queries, gate):
     check_few(web, gate, queries * 5)
 
 
-def test_waiting_requests_take_no_thread(web, filled, gate):
+def test_waiting_requests_take_no_thread(web, sealed, gate):
     """Sixty askers are more than the threads that all other requests share."""
-    others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{filled}/plan", filled)]
+    others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{sealed}/plan", sealed)]
 
     async def ask():
-        asked = asyncio.create_task(web.at_once(*[("POST", f"{filled}/estimates", ESTIMATES)] * 60))
+        asked = asyncio.create_task(web.at_once(*[("POST", f"{sealed}/estimates", ESTIMATES)] * 60))
         await gate.fill()
         async with asyncio.timeout(30):
             seen = await web.at_once(*others)
@@ -249,18 +249,18 @@ def test_a_request_that_waits_when_time_is_over_is_told_so(web, slow, caplog):
     assert web.collector.middleware.report_bytes.used == 0
 
 
-def test_long_questions_together_have_a_bound(web, filled, refused, monkeypatch):
+def test_long_questions_together_have_a_bound(web, sealed, refused, monkeypatch):
     capacity = web.collector.middleware.control_bytes
     monkeypatch.setattr(capacity, "limit", 100)
     long = {"json": {"keys": [1] * 100}}
-    refused(web("POST", f"{filled}/estimates", **long), 429, "BUSY")
-    assert web("POST", f"{filled}/estimates", **ESTIMATES).status_code == 200
+    refused(web("POST", f"{sealed}/estimates", **long), 429, "BUSY")
+    assert web("POST", f"{sealed}/estimates", **ESTIMATES).status_code == 200
     assert capacity.used == 0
 
 
-def test_half_a_query_is_not_answered(web, filled):
+def test_half_a_query_is_not_answered(web, sealed):
     async def ask():
-        asker = Asker(f"{filled}/estimates", {"keys": [1]})
+        asker = Asker(f"{sealed}/estimates", {"keys": [1]})
         asker.messages[0]["more_body"] = True
         asker.gone.set()
         await asker.ask(web.collector.middleware)
@@ -270,13 +270,13 @@ def test_half_a_query_is_not_answered(web, filled):
     assert web.collector.middleware.control_bytes.used == 0
 
 
-def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, filled, monkeypatch):
+def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, sealed, monkeypatch):
     gate = Gate(answers.write_sketch, 1)
     monkeypatch.setattr(answers, "write_sketch", gate)
     free = web.collector.service.readers.free
 
     async def ask():
-        asker = Asker(f"{filled}/sketch", {})
+        asker = Asker(f"{sealed}/sketch", {})
         asker.scope["method"] = "GET"
         asked = asker.ask(web.collector.middleware)
         await gate.fill()
@@ -289,4 +289,4 @@ def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, filled, monkeypa
 
     assert asyncio.run(asyncio.wait_for(ask(), 60)) == (499, "ABANDONED")
     assert list((web.store.folder / "spool").iterdir()) == []
-    assert web("GET", f"{filled}/sketch").status_code == 200
+    assert web("GET", f"{sealed}/sketch").status_code == 200
