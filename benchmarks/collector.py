@@ -69,7 +69,7 @@ def send(port: int, path: str, bodies: list[str], **job: Any) -> dict[str, Any]:
     """Return what the sender saw."""
     told = {"rate": None, "port": port, "path": path, "bodies": bodies} | job
     done = subprocess.run(
-        [sys.executable, HERE / "_sender.py"],
+        [sys.executable, HERE / "sender.py"],
         input=json.dumps(told),
         stdout=subprocess.PIPE,
         text=True,
@@ -218,7 +218,7 @@ def steady_rows(port: int, number: int, plan: Plan) -> Iterator[Row]:
 def askers(port: int, path: str, body: str, loops: int) -> Iterator[dict[str, int]]:
     """Run loops of queries; yields, after the first answer, a dictionary of answers by status."""
     with subprocess.Popen(
-        [sys.executable, HERE / "_asker.py"],
+        [sys.executable, HERE / "asker.py"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -354,7 +354,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         protect="user", epsilon=2.0, sparsity=8, clients=100_000, universe=Universe.indexed(1000)
     )
     with (
-        process(sys.executable, HERE / "_bare.py") as (line, _),
+        process(sys.executable, HERE / "bare_server.py") as (line, _),
         collector(plan) as (port, number),
     ):
         singles, batches = (Turns((port, int(line)), plan, each) for each in (1, BATCH))

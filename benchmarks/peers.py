@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 
-from benchmarks import QUICK, Row, Timing, _peers, document, measure, samples
-from benchmarks._peers import Case
+from benchmarks import QUICK, Row, Timing, document, measure, peer_process, samples
 from benchmarks.decode import all_totals
 from benchmarks.measure import one_core
+from benchmarks.peer_process import Case
 from benchmarks.result import gain
 from benchmarks.script import finish, options, started
 
@@ -38,7 +38,7 @@ def timed_with(peer: str) -> tuple[Timing, list[float], dict[str, str]]:
             return measure(lambda: all_totals(plan, batches, ids), QUICK)
 
     before = ours()
-    seconds, versions = _peers.ask([Case(peer, *subset) for subset in SUBSETS])
+    seconds, versions = peer_process.ask([Case(peer, *subset) for subset in SUBSETS])
     after = ours()
     both = Timing(min(before.best, after.best), (before.median + after.median) / 2)
     return both, seconds, versions
@@ -79,8 +79,8 @@ def fast_row(ours: Timing, seconds: list[float]) -> Row:
 def main() -> int:
     """Time ours against each peer, and print one table."""
     given = options("Peers").parse_args()
-    if not _peers.available():
-        print(_peers.HOW_TO, file=sys.stderr)
+    if not peer_process.available():
+        print(peer_process.HOW_TO, file=sys.stderr)
         return 2
     rows, versions = [], dict[str, str]()
     for peer in (*EXACT, FAST):

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from benchmarks import Effort, _peers, comparison, document, measure, samples
-from benchmarks._peers import Case
+from benchmarks import Effort, comparison, document, measure, peer_process, samples
 from benchmarks.decode import PAIRS_OF_LOOP, all_totals
 from benchmarks.measure import one_core
+from benchmarks.peer_process import Case
 from benchmarks.result import shown as number
 from benchmarks.script import options, save, started
 from faintly.mechanisms import mechanism_of
@@ -73,11 +73,11 @@ def _subset(reports: int, keys: int) -> "np.ndarray[Any, np.dtype[np.uint64]]":
 def peer_seconds() -> tuple[dict[str, float], dict[str, str]]:
     """Return the time that each peer takes for one report and one key, and the peers' versions."""
     names = [name for name in STYLES if name in {"multi-freq-ldpy OLH", "pure-ldp OLH"}]
-    if not _peers.available():
-        print(f"left out: {_peers.HOW_TO}", file=sys.stderr)
+    if not peer_process.available():
+        print(f"left out: {peer_process.HOW_TO}", file=sys.stderr)
         return {}, {}
     reports, keys = PEER_SUBSET
-    seconds, versions = _peers.ask([Case(name, reports, keys) for name in names])
+    seconds, versions = peer_process.ask([Case(name, reports, keys) for name in names])
     pairs = {name: time / (reports * keys) for name, time in zip(names, seconds, strict=True)}
     return pairs, versions
 

@@ -1,6 +1,7 @@
 """The collision mechanism with signs, enumerated: both slots of every item, every report.
 
-Privacy, bias and variance are those of its proof; mutants fail the very same checks.
+Privacy is that of its proof, and mutants fail the very same checks. Bias and variance are checked
+in test_user_level_baselines.py.
 """
 
 from dataclasses import replace
@@ -53,29 +54,6 @@ def test_more_budget_and_a_missing_cut_are_noticed():
     parameters = {**sound.plan.parameters, "arc": 2}
     with pytest.raises(InvalidPlan, match="arc must be 1"):
         mechanism_of(replace(sound.plan, parameters=parameters))
-
-
-def predicted(mechanism, values):
-    vectors = VectorBatch.of([SparseVector(np.arange(len(values)), np.array(values))] * 3)
-    return mechanism.forecast.variances(vectors, np.arange(len(values) + 1, dtype=np.uint64))
-
-
-@pytest.mark.parametrize("values", [(), (1.0,), (-0.3,), (1.0, -0.25)], ids=str)
-def test_estimates_are_unbiased_and_their_variance_is_as_stated(values):
-    mechanism = build(slots=3)
-    mean, variance = suite.exact_moments(mechanism, values)
-    assert mean == pytest.approx([*values, 0.0], abs=1e-12)
-    assert variance == pytest.approx(predicted(mechanism, values), rel=1e-9)
-    assert variance[-1] == pytest.approx(mechanism.forecast.variance(0.0), rel=1e-12)
-    assert variance.max() <= mechanism.forecast.worst_variance() * (1 + 1e-12)
-    # Mutant: the constants of a tenth more budget.
-    other = build(slots=3, epsilon=1.1)
-    assert variance[-1] != pytest.approx(other.forecast.variance(0.0), rel=0.02)
-
-
-def test_above_k_items_estimates_shrink_by_the_share_that_is_kept():
-    mean, _ = suite.exact_moments(build(sparsity=1, slots=3), (1.0, -1.0))
-    assert mean == pytest.approx([0.5, -0.5, 0.0], abs=1e-12)
 
 
 def test_a_server_that_forgets_the_sign_is_noticed():

@@ -10,15 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice import law as laws
-from faintly.planner import make_plan
 from faintly.primitives.hashing import LinearBins
-
-EXACT = 1e-12
-ROWS = 2**8
-EVERY_ROW = np.arange(ROWS, dtype=np.uint32)
+from tests.conformance import linear_rows
+from tests.conformance.linear_rows import EXACT, ROWS, independent, places
 
 
 @pytest.fixture(autouse=True)
@@ -28,30 +24,14 @@ def _fresh_laws():
         cache.cache_clear()
 
 
-def small(sparsity, bins, groups=1, **options):
-    plan = make_plan(
-        protect="user",
-        epsilon=1.0,
-        sparsity=sparsity,
-        clients=1000,
-        universe=200,
-        values="nonnegative",
-        mechanism="projection-choice",
-        form="unsigned",
-        bins=bins,
-        groups=groups,
-        bits=8 + bins.bit_length() - 1,
-        salt=bytes(16),
-        **options,
-    )
-    return mechanism_of(plan)
+def small(*sizes, **options):
+    return linear_rows.small(*sizes, values="nonnegative", form="unsigned", **options)
 
 
 def cell_law(mechanism, values, codes):
     """The chance of every cell (row, bin) for items of these values and codes, over all rows."""
     bins, groups = mechanism.bins, mechanism.groups
-    place = np.array([mechanism.linear_bins.places(EVERY_ROW, np.uint32(code)) for code in codes])
-    place = place.reshape(len(codes), ROWS).astype(np.int64)
+    place = places(mechanism, codes)
     cells = np.zeros((ROWS, bins))
     chosen = np.stack(np.meshgrid(*[np.arange(ROWS)] * groups), axis=-1).reshape(-1, groups)
     patterns, base = sum(place[:, chosen[:, g]] * bins**g for g in range(groups)), bins**groups
@@ -75,19 +55,6 @@ def means(mechanism, cells):
 
 
 CODES = np.arange(2**12, dtype=np.uint32)
-
-
-def independent(mechanism, codes):
-    """Whether the bins of these codes are jointly uniform over all rows."""
-    if not codes:
-        return True
-    place = sum(
-        mechanism.linear_bins.places(EVERY_ROW, np.uint32(code)).astype(int)
-        * mechanism.bins**position
-        for position, code in enumerate(codes)
-    )
-    counts = np.bincount(place, minlength=mechanism.bins ** len(codes))
-    return len(set(counts.tolist())) == 1
 
 
 def some_codes(mechanism, count):
@@ -192,7 +159,7 @@ def test_a_client_that_does_not_pad_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize(("bins", "top"), [(2, 1), (4, 1), (4, 2), (4, 3)])
-def test_ghosts_are_no_larger_than_reckoned_with(bins, top):
+def test_ghosts_are_no_larger_than_predicted(bins, top):
     """Everybody holds the same three: all that other codes read, and the largest of it."""
     mechanism = small(3, bins, top=top)
     codes = some_codes(mechanism, 3)

@@ -9,38 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import constants
-from faintly.planner import make_plan
 from faintly.primitives.hashing import LinearBins
-
-EXACT = 1e-12
-ROWS = 2**8
-EVERY_ROW = np.arange(ROWS, dtype=np.uint32)
+from tests.conformance import linear_rows
+from tests.conformance.linear_rows import EXACT, ROWS, independent, places
 
 
-def small(sparsity, bins, **options):
-    plan = make_plan(
-        protect="user",
-        epsilon=1.0,
-        sparsity=sparsity,
-        clients=1000,
-        universe=200,
-        mechanism="projection-choice",
-        form="bins",
-        bins=bins,
-        groups=1,
-        bits=8 + bins.bit_length() - 1,
-        salt=bytes(16),
-        **options,
-    )
-    return mechanism_of(plan)
-
-
-def places(mechanism, codes):
-    """The place of each code (rows) in every row of the family (columns)."""
-    found = [mechanism.linear_bins.places(EVERY_ROW, np.uint32(code)) for code in codes]
-    return np.array(found, dtype=np.int64).reshape(len(codes), ROWS)
+def small(*sizes, **options):
+    return linear_rows.small(*sizes, form="bins", **options)
 
 
 def cell_law(mechanism, values, codes):
@@ -63,13 +39,6 @@ def read(mechanism, cells):
         counted += here.sum(axis=1)
         signed += (here[:, 0] - here[:, 1]) * (1 - 2.0 * (place & 1))
     return signed / mechanism.attenuation, counted
-
-
-def independent(mechanism, codes):
-    """Whether the places of these codes are jointly uniform over all rows."""
-    kinds = 2 * mechanism.bins
-    joint = sum(place * kinds**at for at, place in enumerate(places(mechanism, codes)))
-    return len(set(np.bincount(joint, minlength=kinds ** len(codes)).tolist())) == 1
 
 
 @pytest.mark.parametrize(("sparsity", "bins"), [(1, 2), (1, 8), (2, 2), (2, 4)])
@@ -114,7 +83,7 @@ def test_what_the_tables_say_is_right_on_average(values):
     np.testing.assert_allclose(found[near], 0, atol=EXACT)
 
 
-def test_held_keys_are_counted_more_often_and_no_more_than_reckoned_with():
+def test_held_keys_are_counted_more_often_and_no_more_than_predicted():
     mechanism = small(2, 4)
     _, counted = read(mechanism, cell_law(mechanism, (1.0, 1.0), [5, 9]))
     exact = counted[5] / mechanism.attenuation**2 - 1
@@ -147,7 +116,7 @@ def test_the_sign_of_a_bin_bit_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize(("bins", "top"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (8, 1), (8, 3)])
-def test_ghosts_are_no_larger_than_reckoned_with(bins, top):
+def test_ghosts_are_no_larger_than_predicted(bins, top):
     """Everybody holds the same three: all that other codes read, and the largest of it."""
     mechanism = small(3, bins, top=top)
     codes = [5, 9, 18]

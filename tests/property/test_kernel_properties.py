@@ -226,13 +226,15 @@ def test_readings_under_blake2s_agree(seed, reports, bins, keys):
     same("read_hashed", wide(rng, reports), values, wide(rng, keys), "blake2s")
 
 
-@given(SEEDS, SIZES, st.integers(1, 3), FEW)
+@given(SEEDS, SIZES, st.integers(1, 5), st.integers(0, 20))
+@example(1, 513, 4, 20)
 def test_readings_of_payloads_agree(seed, reports, size, keys):
     rng = np.random.default_rng(seed)
     same("read_parity", wide(rng, reports), words(rng, reports, size), wide(rng, keys))
 
 
-@given(SEEDS, SIZES, st.sampled_from([1, 2, 5, 2**32 - 1]), FEW)
+@given(SEEDS, SIZES, st.sampled_from([1, 2, 5, 134, 2**32 - 1]), st.integers(0, 20))
+@example(1, 3001, 3, 20)
 def test_readings_of_slots_agree(seed, reports, bins, keys):
     rng = np.random.default_rng(seed)
     rows = [words(rng, reports, below=b) for b in (256, 2**32, min(bins, 5), 2)]
@@ -346,6 +348,8 @@ def test_rounded_values_agree(seed, count, bits):
 
 
 @given(SEEDS, st.integers(0, 70), st.integers(0, 255), st.integers(0, 20))
+@example(1, 6, ord("y"), 8)
+@example(1, 6, ord("y"), 9)
 @example(1, 3, 7, 256)
 def test_words_of_clients_under_blake2s_agree(seed, count, tag, each):
     case = seeds_and_ids(np.random.default_rng(seed), count)

@@ -1,19 +1,18 @@
 """Merging is associative and commutative, with the empty sketch as its identity."""
 
-import json
 from functools import reduce
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.core import Plan, ReportBatch, Sketch
+from faintly.core import ReportBatch, Sketch
 from faintly.engine import Reader, aggregate, merge_all
 from faintly.mechanisms import mechanism_of
 from spec.generator import cases
-from spec.generator.vectors import sketch_bytes
+from spec.generator.vectors import plan_of, sketch_bytes
 
-PLANS = {name: Plan.from_json(json.dumps(cases.document(name))) for name in cases.PLANS}
+PLANS = {name: plan_of(name) for name in cases.PLANS}
 names = st.sampled_from(sorted(PLANS))
 
 

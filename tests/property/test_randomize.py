@@ -1,23 +1,20 @@
 """The library's randomizer equals the one written from the text, word for word."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.core import Plan, SparseVector, VectorBatch
+from faintly.core import SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import uniform_seeds
 from faintly.primitives.rounding import round_unbiased
 from spec import independent
 from spec.generator import cases
+from spec.generator.vectors import plan_of
 from spec.generator.word_sources import GivenWords, HashedWords, RecordedWords, WordsExhausted
 
-MECHANISMS = {
-    name: mechanism_of(Plan.from_json(json.dumps(cases.document(name)))) for name in cases.PLANS
-}
+MECHANISMS = {name: mechanism_of(plan_of(name)) for name in cases.PLANS}
 
 
 @given(

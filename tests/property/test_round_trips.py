@@ -15,9 +15,10 @@ from faintly.errors import FaintlyError, InvalidPlan, InvalidVector, Rejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
 from spec.generator import cases, vectors
+from spec.generator.vectors import plan_of
 
 DIGEST = bytes(range(16))
-PLANS = {name: Plan.from_json(json.dumps(cases.document(name))) for name in cases.PLANS}
+PLANS = {name: plan_of(name) for name in cases.PLANS}
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 universes = st.one_of(

@@ -90,3 +90,9 @@ def half_the_variance(monkeypatch):
     monkeypatch.setattr(
         ReadingLaw, "ends", lambda law, *case: ends(law, *case[:-1], case[-1] / math.sqrt(2))
     )
+
+
+@pytest.fixture
+def a_cut_to_the_first(monkeypatch):
+    """A mutant: clients who cut their tokens draw nothing, and so keep the first ones."""
+    monkeypatch.setattr("faintly.mechanisms.tokens.uniform_below", lambda left, _: 0 * left)

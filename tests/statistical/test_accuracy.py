@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from faintly.client import randomize_all
 from faintly.core import Estimates, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
-from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
-from faintly.primitives.entropy import seeded
+from tests.statistical.readers import reader_of
 
 RUNS = 10
 TOP = 20
@@ -63,8 +61,7 @@ def experiment(plan, vectors, seed, runs=RUNS, keys=None):
     ids = np.arange(plan.universe.size, dtype=np.uint64) if keys is None else keys
     made = []
     for run in range(runs):
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        reader = Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
+        reader = reader_of(plan, vectors, seed, run)
         made.append(reader.estimate(ids))
     square = float((vectors.values**2).sum()) / len(vectors)
     return Experiment(plan, true_means(vectors, ids), square, made)

@@ -21,11 +21,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faintly import Reader, aggregate, make_plan
-from faintly.client import randomize_all
+from faintly import make_plan
 from faintly.core import VectorBatch
 from faintly.data import cut, to_vectors, true_means
-from faintly.primitives.entropy import seeded
+from tests.statistical.readers import reader_of
 
 RUNS = 10
 FEWER_RUNS = 4  # where the same tables are read by another form, or each takes seconds
@@ -75,8 +74,7 @@ def observe(vectors, truth, seed, runs, **wanted):
     for run in range(runs):
         salt = np.random.default_rng([seed, run]).bytes(16)
         plan = make_plan(clients=len(vectors), universe=len(truth), salt=salt, **wanted)
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        seen.add(Reader(aggregate(plan, randomize_all(plan, vectors, *sources))), truth)
+        seen.add(reader_of(plan, vectors, seed, run), truth)
     return seen
 
 
@@ -136,7 +134,7 @@ def test_one_map_shows_ghosts_and_many_do_not(seed):
 
 
 def test_people_who_hold_more_than_planned_are_alike(seed):
-    """Retrieval takes any number of items, so that a plan for two must reckon with ghosts too."""
+    """Retrieval takes any number of items, so that a plan for two must count on ghosts too."""
     people, truth = same(20_000, 5, 1_000)
     seen = observe(people, truth, seed, RUNS, sparsity=2, **EVENT, **TABLE)
     assert seen.false < binomial_limit(RUNS, PROMISED, FALSE_ALARM), seen

@@ -10,9 +10,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from faintly import Reader, aggregate, make_plan, vectors_from
-from faintly.client import randomize_all
-from faintly.primitives.entropy import seeded
+from faintly import make_plan, vectors_from
+from tests.statistical.readers import reader_of
 
 CLIENTS, SONGS, LIKED = 4_000, 400, 40
 COLLECTIONS = 200
@@ -33,8 +32,7 @@ def collections(protect, epsilon, seed, generator):
     picked = generator.choice(LIKED, (CLIENTS, 4), p=weight / weight.sum())
     vectors = vectors_from([set(row) for row in picked.tolist()], plan)
     for run in range(COLLECTIONS):
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        yield Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
+        yield reader_of(plan, vectors, seed, run)
 
 
 def false_share(keys):

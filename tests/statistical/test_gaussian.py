@@ -4,7 +4,6 @@ FALSE_ALARM: 1e-9 per assertion under any seed; within 3 standard errors under t
 """
 
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -15,12 +14,7 @@ from faintly.planner import make_plan
 from faintly.primitives import gaussian as noise
 
 pytestmark = pytest.mark.statistical
-FALSE_ALARM = 1e-9
 CLIENTS, KEYS = 800, 60
-
-
-def z_limit(comparisons):
-    return -NormalDist().inv_cdf(FALSE_ALARM / comparisons / 2)
 
 
 def misfit(drawn, variance):
@@ -35,16 +29,16 @@ def misfit(drawn, variance):
 
 @pytest.mark.parametrize("variance", [3, 25, 448, 121_031])
 @pytest.mark.parametrize("drawn_for", [1.0, 0.8])
-def test_draws_follow_the_law(variance, drawn_for, rng_of):
+def test_draws_follow_the_law(variance, drawn_for, rng_of, odds):
     """Mutant: noise of four fifths of the variance."""
     broken = drawn_for < 1
     wanted = round(variance * drawn_for)
     drawn = noise.draw(wanted, 100_000, rng_of(f"draws {variance} {drawn_for}"))
-    assert bool(misfit(drawn, variance) < z_limit(41)) is not broken
+    assert bool(misfit(drawn, variance) < odds.z(41)) is not broken
 
 
 @pytest.mark.parametrize("tampered", [False, True])
-def test_n_mse_is_as_predicted(tampered, generator, rng_of, default_seed):
+def test_n_mse_is_as_predicted(tampered, generator, rng_of, default_seed, odds):
     """Mutant: a client that adds half the variance."""
     plan = make_plan(
         protect="l1:32",
@@ -79,15 +73,15 @@ def test_n_mse_is_as_predicted(tampered, generator, rng_of, default_seed):
     square = float(((each - held) ** 2).mean())
     predicted = mechanism.forecast.variance(0.0)
     gap = abs(square - predicted) / (predicted * np.sqrt(2 / each.size))
-    assert bool(gap < z_limit(1)) is not tampered, gap
+    assert bool(gap < odds.z()) is not tampered, gap
     worst = float(np.abs(sums - truth).max()) / np.sqrt(
         CLIENTS * mechanism.forecast.worst_variance()
     )
-    assert worst < z_limit(KEYS)
+    assert worst < odds.z(KEYS)
     # Mutant: a server that forgets what a field has its zero at.
     raw = sums + CLIENTS * mechanism.range * mechanism.scale
     assert np.abs(raw - truth).max() / np.sqrt(
         CLIENTS * mechanism.forecast.worst_variance()
-    ) > z_limit(KEYS)
+    ) > odds.z(KEYS)
     if default_seed and not tampered:
         assert gap < 3

@@ -7,11 +7,12 @@ own estimated standard error; coverage by the binomial law.
 import numpy as np
 import pytest
 
-from faintly import Reader, aggregate, conditional_means, entries_from, key_value_plan
+from faintly import conditional_means, entries_from, key_value_plan
 from faintly.client import randomize_all
 from faintly.core import SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import seeded
+from tests.statistical.readers import reader_of
 
 CLIENTS = 4_000
 # So many that the mutant below, which covers 84 to 89 % of them, is missed once in a million times.
@@ -102,8 +103,7 @@ def test_intervals_of_conditional_means_cover(name, seed, odds, generator):
     everyone = np.zeros(runs, bool)
     mutant = np.zeros((runs, len(SHARES)), bool)
     for run in range(runs):
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        reader = Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
+        reader = reader_of(plan, vectors, seed, run)
         found = conditional_means(reader, list(range(len(SHARES))))
         covered[run] = (found.low <= truth) & (truth <= found.high)
         everyone[run] = ((found.low_all <= truth) & (truth <= found.high_all)).all()

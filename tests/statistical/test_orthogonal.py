@@ -13,14 +13,14 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from faintly import Reader, aggregate, make_plan
-from faintly.client import randomize_all
+from faintly import make_plan
 from faintly.core import SparseVector, VectorBatch
 from faintly.data import cut, to_vectors, true_means
 from faintly.kernels import compiled, reference
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.orthogonal.channel import Channel
 from faintly.primitives.entropy import seeded
+from tests.statistical.readers import reader_of
 
 FALSE_ALARM = 1e-4
 Z = -NormalDist().inv_cdf(FALSE_ALARM / 2)
@@ -86,11 +86,6 @@ def made_up(clients, items, size, seed):
     return vectors, true_means(vectors, np.arange(size, dtype=np.uint64))
 
 
-def reader_of(plan, vectors, seed):
-    sources = (seeded(seed, part) for part in ("public", "secret"))
-    return Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
-
-
 def squared(found, truth, variances):
     """The mean of squared errors in predicted standard errors."""
     return float(((found.mean - truth) ** 2 / (variances / found.reports)).mean())
@@ -112,7 +107,9 @@ def test_errors_are_the_predicted_ones(decode, epsilon, seed):
     mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
     found, spread = reader.estimate_all(), math.sqrt(2 / len(truth))
     variances = mechanism.forecast.variances(vectors, np.arange(4_000, dtype=np.uint64))
-    square = squared(found, truth, variances + reader._ghosts)
+    ghosts = found.null_stderr**2 * found.reports
+    ghosts -= mechanism.variance(reader.sketch, None, np.zeros(1))[0]
+    square = squared(found, truth, variances + ghosts)
     assert abs(square - 1) < Z * spread
     assert abs(square / 1.2 - 1) > Z * spread  # mutant: a prediction that is a fifth too large
     covered = ((found.low <= truth) & (truth <= found.high)).mean()

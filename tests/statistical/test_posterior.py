@@ -18,13 +18,12 @@ import pytest
 from scipy import stats
 
 from faintly import Reader, aggregate, make_plan
-from faintly.client import randomize_all
 from faintly.core import ReadingLaw, ReportBatch, SparseVector, VectorBatch
 from faintly.data import cut, to_vectors, true_means
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.posterior import fit
 from faintly.mechanisms import mechanism_of
-from faintly.primitives.entropy import seeded
+from tests.statistical.readers import reader_of
 
 RUNS = 10
 WORSE = 1.1  # times the better of unbiased and all-zero
@@ -242,10 +241,7 @@ def test_reports_that_hit_a_key_once_or_never(seed, chance):
             salt=source.bytes(16),
             **wanted,
         )
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        every = Reader(aggregate(plan, randomize_all(plan, people, *sources))).posterior(
-            range(size)
-        )
+        every = reader_of(plan, people, seed, run).posterior(range(size))
         truth = np.bincount(held, minlength=size) / clients
         seen.add(every.mean, every.posterior, truth)
         never = every.mean == every.mean.min()
@@ -309,8 +305,7 @@ def test_a_key_that_many_hold_has_a_posterior(decode, seed, monkeypatch):
     def without(run):
         salt = np.random.default_rng([seed, run]).bytes(16)
         plan = make_plan(clients=20_000, universe=200, salt=salt, **wanted)
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        found = Reader(aggregate(plan, randomize_all(plan, people, *sources))).posterior([0, 1, 2])
+        found = reader_of(plan, people, seed, run).posterior([0, 1, 2])
         return np.isnan(found.posterior.mean)
 
     assert not np.any([without(run) for run in range(5)])
@@ -352,8 +347,7 @@ def test_real_people(name, size, sparsity, protect, seed, records, chance):
         if people is None:
             people, _ = cut(to_vectors(records(name), plan), sparsity, np.random.default_rng(1))
             truth = true_means(people, ids)
-        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
-        every = Reader(aggregate(plan, randomize_all(plan, people, *sources))).posterior(ids)
+        every = reader_of(plan, people, seed, run).posterior(ids)
         seen.add(every.mean, every.posterior, truth)
         noisy = Noisy(every.mean, every.stderr / 2)
         halved.add(every.mean, fit(Crowd.of(noisy), "").posterior(noisy, LEVEL), truth)

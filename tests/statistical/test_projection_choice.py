@@ -15,15 +15,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import cut, to_vectors, true_means
-from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import client
 from faintly.planner import make_plan
-from faintly.primitives.entropy import seeded
 from faintly.simulate import simulate
+from tests.statistical.readers import reader_of
 
 FALSE_ALARM = 1e-9
 SAMPLES = 10_000
@@ -102,12 +100,8 @@ def test_half_the_noise_is_noticed(rng_of):
     assert worst_misfit(mutant, (1.0, 1.0), rng_of("half"), law_of=sound) > 1
 
 
-def test_a_cut_that_keeps_the_first_items_is_noticed(rng_of, monkeypatch):
-    def first(owners, counts, most, rng):
-        starts = np.cumsum(counts) - counts
-        return np.arange(len(owners)) - starts[owners] < most
-
-    monkeypatch.setattr("faintly.mechanisms.tokens._cut", first)
+@pytest.mark.usefixtures("a_cut_to_the_first")
+def test_a_cut_that_keeps_the_first_items_is_noticed(rng_of):
     assert worst_misfit(build(groups=4), (1.0, -1.0, 1.0), rng_of("cut")) > 1
 
 
@@ -209,8 +203,7 @@ def test_bins_on_kosarak_in_direct_mode(records, seed, form, odds):
     keys, changes = 400, {"sparsity": 8, "epsilon": 4.0, "form": form, "decode": "direct"}
     plan, vectors = collected(records, "kosarak100k", seed, **changes)
     ids = np.arange(keys, dtype=np.uint64)
-    sources = (seeded(seed, part) for part in ("public", "secret"))
-    found = Reader(aggregate(plan, randomize_all(plan, vectors, *sources))).estimate_ids(ids, ids)
+    found = reader_of(plan, vectors, seed).estimate_ids(ids, ids)
     scores = (found.mean - true_means(vectors, ids)) / found.stderr
     low, high = stats.chi2.ppf(FALSE_ALARM / 2, keys), stats.chi2.isf(FALSE_ALARM / 2, keys)
     assert low < (scores**2).sum() < high, f"{(scores**2).mean():.3f} of the predicted error"

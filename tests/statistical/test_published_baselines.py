@@ -95,13 +95,9 @@ def test_other_coins_are_noticed(name, rng_of, odds):
     assert misfit(bolder, given, rng_of(f"bold/{name}"), odds, law_of=sound) > 1
 
 
+@pytest.mark.usefixtures("a_cut_to_the_first")
 @pytest.mark.parametrize("name", SETS)
-def test_sets_cut_to_the_first_items_are_noticed(name, rng_of, odds, monkeypatch):
-    def first(owners, counts, most, rng):
-        starts = np.cumsum(counts) - counts
-        return np.arange(len(owners)) - starts[owners] < most
-
-    monkeypatch.setattr("faintly.mechanisms.tokens._cut", first)
+def test_sets_cut_to_the_first_items_are_noticed(name, rng_of, odds):
     assert misfit(case(name), (1.0, 1.0, 1.0), rng_of(f"cut/{name}"), odds) > 1
 
 

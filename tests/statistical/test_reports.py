@@ -148,7 +148,7 @@ def test_a_client_that_hashes_signs_under_another_tag_is_noticed(
     """Mutant: the client's signs come from a tag that the server does not use."""
     plan = make_plan(mechanism="signed-binning", **WIDE, **{**ESTIMATES[name], "epsilon": 8.0})
     mechanism = mechanism_of(plan)
-    plain = type(mechanism)._bins
+    plain = type(mechanism).randomize
 
     def wrong(self, *arguments):
         with monkeypatch.context() as patch:
@@ -156,5 +156,5 @@ def test_a_client_that_hashes_signs_under_another_tag_is_noticed(
             patch.setattr(kernels, "bin_items", reference.bin_items)  # it looks its tags up
             return plain(self, *arguments)
 
-    monkeypatch.setattr(type(mechanism), "_bins", wrong)
+    monkeypatch.setattr(type(mechanism), "randomize", wrong)
     assert worst_t(plan, mechanism, rng_of) > odds.t(GROUPS, comparisons=16)

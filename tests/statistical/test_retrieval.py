@@ -204,9 +204,9 @@ def test_intervals_of_half_the_variance_are_noticed(records, seed):
 @pytest.mark.long
 def test_the_prediction_notices_less_noise(records, seed, monkeypatch):
     """Mutant: answers are flipped as rarely as epsilon 2 allows, and read as if they were not."""
-    plain = Retrieval._answers
+    plain = Retrieval.randomize
     monkeypatch.setattr(
-        Retrieval, "_answers", lambda self, *case: plain(replace(self, keep=HALF_NOISE), *case)
+        Retrieval, "randomize", lambda self, *case: plain(replace(self, keep=HALF_NOISE), *case)
     )
     plan = {"sparsity": 32, "clients": 100_000, "universe": 23_496}
     result = simulated(records, "kosarak100k", 1, seed, **plan)
@@ -216,8 +216,8 @@ def test_the_prediction_notices_less_noise(records, seed, monkeypatch):
 class Linear(Retrieval):
     """Mutant: rows without the leading one, so that the key of code 0 has no equation."""
 
-    def _public_equations(self, vectors, owners, seeds):
-        made = super()._public_equations(vectors, owners, seeds)
+    def equations(self, vectors, owners, seeds):
+        made = super().equations(vectors, owners, seeds)
         return made._replace(rows=made.rows & ~np.uint32(1))
 
 

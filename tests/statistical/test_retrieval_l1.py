@@ -7,7 +7,6 @@ standard error of n·Var·√(2/(dR)).
 """
 
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from faintly.planner import make_plan
 from faintly.primitives.entropy import uniform_seeds
 
 pytestmark = pytest.mark.statistical
-FALSE_ALARM = 1e-9
 CLIENTS, KEYS, ITEMS, RUNS = 1500, 200, 12, 4
 FORMS = ("binary", "ternary", "polynomial")
 
@@ -38,10 +36,6 @@ def made(form, distance, sparsity=ITEMS, universe=KEYS):
         salt=bytes(16),
     )
     return mechanism_of(plan)
-
-
-def z_limit(comparisons):
-    return -NormalDist().inv_cdf(FALSE_ALARM / comparisons / 2)
 
 
 def full_clients(generator):
@@ -81,7 +75,7 @@ def too_steep(mechanism, times=2):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("distance", [1, 4])
-def test_n_mse_is_as_predicted(form, distance, generator, rng_of, default_seed):
+def test_n_mse_is_as_predicted(form, distance, generator, rng_of, default_seed, odds):
     """And means center on the truth."""
     mechanism = made(form, distance)
     read = errors(
@@ -89,24 +83,24 @@ def test_n_mse_is_as_predicted(form, distance, generator, rng_of, default_seed):
         *(mechanism, off_scale(mechanism)),
     )
     predicted, worst = mechanism.forecast.variance(0.0), mechanism.forecast.worst_variance()
-    most = worst * (1 + z_limit(1) * np.sqrt(2 / (RUNS * KEYS / 5)))
+    most = worst * (1 + odds.z() * np.sqrt(2 / (RUNS * KEYS / 5)))
     for missed, broken in zip(read, (False, True), strict=True):
         absent = missed[:, KEYS // 5 :]
         spread = predicted * np.sqrt(2 / absent.size)
         gap = abs(float((absent**2).mean()) * CLIENTS - predicted) / spread
-        assert bool(gap < z_limit(1)) is not broken, gap
+        assert bool(gap < odds.z()) is not broken, gap
         if default_seed and not broken:
             assert gap < 3
         held = float((missed[:, : KEYS // 5] ** 2).mean()) * CLIENTS
         assert bool(held < most) is not broken, (held, most)
         if distance == 1:  # else the noise hides what is off
             score = np.abs(missed.mean(axis=0)).max() / np.sqrt(worst / (CLIENTS * RUNS))
-            assert bool(score < z_limit(KEYS)) is not broken, score
+            assert bool(score < odds.z(KEYS)) is not broken, score
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("value", "broken"), [(1.0, False), (-0.3, False), (1.0, True)])
-def test_symbols_are_as_frequent_as_the_channel_says(form, value, broken, rng_of):
+def test_symbols_are_as_frequent_as_the_channel_says(form, value, broken, rng_of, odds):
     sound, count = made(form, 1), 40_000
     channel = sound.channel
     client = too_steep(sound) if broken else sound
@@ -117,7 +111,7 @@ def test_symbols_are_as_frequent_as_the_channel_says(form, value, broken, rng_of
     stated = np.array([law[channel.readings == reading].sum() for reading in (1, -1, 0)])
     spread = np.sqrt(np.maximum(stated * (1 - stated), 1e-9) / count)
     worst = float((np.abs(said - stated) / spread).max())
-    assert bool(worst < z_limit(3)) is not broken, worst
+    assert bool(worst < odds.z(3)) is not broken, worst
 
 
 @pytest.mark.parametrize("form", FORMS)

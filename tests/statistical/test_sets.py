@@ -13,12 +13,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from faintly import Reader, aggregate, make_plan
-from faintly.client import randomize_all
+from faintly import Reader, make_plan
 from faintly.data import cut, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
-from faintly.primitives.entropy import seeded
 from faintly.simulate import simulate
+from tests.statistical.readers import reader_of
 
 FALSE_ALARM = 1e-4
 Z = -NormalDist().inv_cdf(FALSE_ALARM / 2)
@@ -37,11 +36,6 @@ def people(records, name, sparsity, **wanted):
     ids = np.unique(vectors.indices) if universe == "open" else np.arange(size, dtype=np.uint64)
     vectors = vectors.padded(clients)
     return plan, vectors, ids, true_means(vectors, ids)
-
-
-def reader_of(plan, vectors, seed):
-    sources = (seeded(seed, part) for part in ("public", "secret"))
-    return Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
 
 
 @pytest.mark.long

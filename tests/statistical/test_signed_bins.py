@@ -12,23 +12,17 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from faintly import Reader, aggregate, make_plan
-from faintly.client import randomize_all
+from faintly import Reader, make_plan
 from faintly.core import VectorBatch
 from faintly.data import cut, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import ProjectionChoice
 from faintly.mechanisms.projection_choice.bin_tables import SignedTables
-from faintly.primitives.entropy import seeded
+from tests.statistical.readers import reader_of
 
 FALSE_ALARM = 1e-4
 Z = -NormalDist().inv_cdf(FALSE_ALARM / 2)
 BINS = {"protect": "user", "mechanism": "projection-choice", "form": "bins", "decode": "table"}
-
-
-def reader_of(plan, vectors, seed):
-    sources = (seeded(seed, part) for part in ("public", "secret"))
-    return Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
 
 
 def covered(found, truth):

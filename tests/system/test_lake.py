@@ -16,10 +16,9 @@ from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 from faintly_collector.admin.lake import commit
-from faintly_collector.storage.store import Store, StoreLimits
-from tests.collecting import submit
+from faintly_collector.storage.store import Store
+from tests.collecting import QUIET, submit
 
-QUIET = StoreLimits(seal_s=1e9)  # nothing is sealed unless a test says so
 PLAN = samples.one_cell_plan(1000, 64)
 
 

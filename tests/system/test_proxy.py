@@ -139,7 +139,7 @@ def test_no_log_joins_an_address_and_a_request(guarded, forward, level, clean):
     assert (request not in log and "127.0.0.1" not in log) == clean
 
 
-def test_a_sender_who_hurries_is_asked_to_wait(guarded, forward):
+def test_a_sender_that_is_too_fast_is_asked_to_wait(guarded, forward):
     proxy = forward(guarded[0].port, **{"rate=50r/s": "rate=1r/m", "burst=200": "burst=2"})
     assert [proxy.status("/healthz") for _ in range(4)][-1] == 429
 

@@ -329,7 +329,7 @@ def test_help_stays_quick():
     assert done.stdout.strip() == "[]"
 
 
-def test_removing_the_last_credential_is_remarked(faintly, tmp_path):
+def test_removing_the_last_credential_is_reported(faintly, tmp_path):
     folder = tmp_path / "data"
     with Store.open(folder) as store:
         for label, role in (("a", "admin"), ("b", "admin"), ("s", "submit")):

@@ -49,7 +49,7 @@ def test_baselines_are_known_and_not_chosen(name):
 @pytest.mark.parametrize(
     ("name", "sparsity", "factor"), [("k-fold", 6, 6), ("k-fold", 100, 100), ("sampling", 6, 36)]
 )
-def test_variance_is_that_ofone_sparse_schemes_repeated_or_sampled(name, sparsity, factor):
+def test_variance_is_that_of_one_sparse_schemes_repeated_or_sampled(name, sparsity, factor):
     """(e+1)²/(e-1)² is 4.683."""
     mechanism = mechanism_of(plan_of(name, sparsity=sparsity))
     single = ((math.e + 1) / (math.e - 1)) ** 2

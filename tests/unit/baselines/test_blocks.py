@@ -49,7 +49,7 @@ def test_blocks_change_nothing(name, monkeypatch):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_nobody_is_no_trouble():
+def test_no_clients_give_no_reports():
     nobody = VectorBatch(np.zeros(1, np.int64), np.zeros(0, np.uint64), np.zeros(0))
     reports = build("collision-signed").randomize(nobody, np.zeros(0, np.uint64), seeded(1, "s"))
     assert reports.shape == (0, 1)

@@ -108,7 +108,7 @@ def test_a_crash_at_every_step(memory_disk, crash, spare, accident):
     assert states > 500
 
 
-def test_many_accidents_one_after_another(memory_disk, crash, spare):
+def test_kills_and_power_cuts_in_random_order(memory_disk, crash, spare):
     """Kills and power cuts in random order: what a kill leaves unsafe may be lost later."""
     rng = np.random.default_rng(5)
     calls = [(PLANS[int(rng.integers(2))], epoch // 2) for epoch in range(24)]

@@ -165,7 +165,7 @@ def test_one_unit_is_given_as_a_list():
         Policy.within(epsilon=1, units="event")
 
 
-def test_who_takes_no_long_vector_needs_a_promise(squeeze_plan, bounded):
+def test_a_plan_without_long_vectors_needs_a_promise(squeeze_plan, bounded):
     """Also where the program made the plan: silence would tell of too many items."""
     limits = {"epsilon": 1, "delta": 1e-6, "units": ["l1:64"]}
     digest = squeeze_plan.digest

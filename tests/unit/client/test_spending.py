@@ -113,7 +113,7 @@ def test_group_delta_is_the_sum_rounded_up_and_hardly_more(loss, steps):
     assert loss.delta > 0 or grown.delta == 0
 
 
-def test_delta_over_an_absurd_walk_is_one_and_not_an_overflow():
+def test_delta_of_a_huge_number_of_reports_is_one_and_not_an_overflow():
     assert Loss.of((16, "1e-12")).over(2 * 10**12).delta == 1
     assert Loss.of(("1e-80", "1e-12")).over(2).delta == 1
     assert Loss.of((16, 0)).over(2 * 10**12).delta == 0

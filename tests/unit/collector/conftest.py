@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 from faintly_collector.storage import database
 from faintly_collector.storage.store import Store, StoreLimits
+from tests.collecting import QUIET
 
-QUIET = StoreLimits(seal_s=1e9)  # nothing is sealed unless a test says so
 STEPS = {  # of a seal, and which call of a part of a store ends it or, once written, comes next
     "read": ("sealer", "read_oldest"),
     "written": ("manifest", "change"),
@@ -38,14 +37,10 @@ def _unsynced(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@cache
-def table_plan() -> Plan:
-    return samples.one_cell_plan(1000, 64)
-
-
 @pytest.fixture(scope="session")
 def plan() -> Plan:
-    return table_plan()
+    """An indexed universe of 64 keys, decoded by table."""
+    return samples.one_cell_plan(1000, 64)
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +49,8 @@ def direct_plan() -> Plan:
 
 
 @pytest.fixture(scope="session")
-def other_plan() -> Plan:
+def open_plan() -> Plan:
+    """A universe of any text."""
     return samples.open_plan(1000)
 
 
@@ -117,8 +113,8 @@ def fresh() -> Callable[[], bytes]:
 
 @pytest.fixture
 def batches(plan, batches_of):
-    """Return five batches of ten reports; a file that needs others has its own."""
-    return batches_of(plan, 50, 10)
+    """Return four batches of ten reports."""
+    return batches_of(plan, 40, 10)
 
 
 @pytest.fixture

@@ -29,13 +29,10 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from spec.generator import cases
+from spec.generator.vectors import plan_of
 from tests.every import every
 
 SALT = bytes.fromhex(cases.SALT)
-
-
-def plan_named(name="event-one-bin"):
-    return Plan.from_json(json.dumps(cases.document(name)))
 
 
 def make(**changes):
@@ -56,7 +53,7 @@ def text_with(**changes):
 
 
 def test_two_spellings_of_one_document_are_one_plan():
-    plan = plan_named()
+    plan = plan_of("event-one-bin")
     backwards = json.dumps(dict(reversed(cases.BASE.items())), indent=7)
     assert Plan.from_json(backwards).digest == plan.digest
     assert Plan.from_json(backwards.encode()).canonical == plan.canonical
@@ -64,9 +61,9 @@ def test_two_spellings_of_one_document_are_one_plan():
 
 
 def test_every_field_counts_in_the_digest():
-    digests = {plan_named(name).digest for name in cases.PLANS}
+    digests = {plan_of(name).digest for name in cases.PLANS}
     assert len(digests) == len(cases.PLANS)
-    assert Plan.from_json(text_with(clients=1001)).digest != plan_named().digest
+    assert Plan.from_json(text_with(clients=1001)).digest != plan_of("event-one-bin").digest
 
 
 @pytest.mark.parametrize(
@@ -229,7 +226,7 @@ def test_the_salt_is_fresh_unless_given():
 
 
 def test_a_promise_that_the_thresholds_do_not_keep_is_refused():
-    mechanism_of(plan_named())
+    mechanism_of(plan_of("event-one-bin"))
     with pytest.raises(InvalidPlan, match=r"promises epsilon 0\.9, but its thresholds only keep"):
         mechanism_of(Plan.from_json(text_with(epsilon="0.9")))
 
@@ -251,7 +248,7 @@ def test_hashing_is_checked(hashing, rule):
 
 
 def test_vectors_come_from_mappings_and_sets_and_hide_their_keys():
-    plan = plan_named("event-open")
+    plan = plan_of("event-open")
     assert plan.vector({"a": 0.5, "b": 0.0}).values.tolist() == [0.5]
     assert len(plan.vector({"a", "b"})) == 2
     assert len(plan.vector([])) == 0
@@ -259,10 +256,10 @@ def test_vectors_come_from_mappings_and_sets_and_hide_their_keys():
         plan.vector({"secret": 0.5, "fine": 7.0})
     assert str(caught.value) == "value at position 1 is outside [-1, 1]"
     with pytest.raises(InvalidVector) as caught:
-        plan_named("event-two-bins").vector({"secret": 0.5})
+        plan_of("event-two-bins").vector({"secret": 0.5})
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidVector, match=r"^key at position 1 is outside 0\.\.9$"):
-        plan_named().vector(SparseVector([3, 10]))
+        plan_of("event-one-bin").vector(SparseVector([3, 10]))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +320,7 @@ def test_the_loss_that_is_stated_is_not_below_the_logarithm_that_is_proven(mecha
         assert Fraction(repr(proven)) >= exact[-1] * times
 
 
-def test_a_guarantee_speaks():
+def test_a_guarantee_in_words():
     said = Guarantee(WithinL1(3), Budget(1.0, 1e-6), "a theorem", ("the seed is fresh",)).describe()
     for part in ("at most 3", "2.72 times", "1e-06", "provided that the seed is fresh"):
         assert part in said

@@ -1,20 +1,15 @@
 """Sketches merge, compare, and refuse another plan's."""
 
-import json
-
 import numpy as np
 import pytest
 
-from faintly.core import Plan, ReportBatch
+from faintly.core import ReportBatch
 from faintly.core.report import Layout, fields_below
 from faintly.engine import aggregate
 from faintly.errors import Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
 from spec.generator import cases, vectors
-
-
-def plan_named(name):
-    return Plan.from_json(json.dumps(cases.document(name)))
+from spec.generator.vectors import plan_of
 
 
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
@@ -60,7 +55,7 @@ def test_layouts_count_bits():
 
 
 def test_reports_are_rows_of_a_batch():
-    plan = plan_named("event-prf")
+    plan = plan_of("event-prf")
     batch = vectors.some_reports(mechanism_of(plan), 4)
     assert batch[2].fields == tuple(batch.fields[2].tolist())
     assert len(batch.take(slice(1, 3))) == 2

@@ -1,7 +1,6 @@
 """From reports to answers: any split gives the same integers, and lists say what is noise."""
 
 import itertools
-import json
 import math
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from faintly.client import randomize_all
-from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
+from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Aggregator, Reader, aggregate, answers
 from faintly.errors import InvalidInput, Reject, ReportRejected, UnknownKey
 from faintly.mechanisms import mechanism_of
@@ -17,17 +16,11 @@ from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from spec import independent
 from spec.generator import cases, vectors
+from spec.generator.vectors import plan_of
 from tests.every import every
+from tests.unit.engine.samples import reports_of
 
 EVERY = pytest.mark.parametrize("name", sorted(cases.PLANS))
-
-
-def plan_named(name):
-    return Plan.from_json(json.dumps(cases.document(name)))
-
-
-def reports_of(name, count):
-    return vectors.some_reports(mechanism_of(plan_named(name)), count)
 
 
 def some_ids(plan):
@@ -37,7 +30,7 @@ def some_ids(plan):
 @EVERY
 @every("cuts", [[], [1], [0, 5], [3, 3, 7], list(range(1, 12))])
 def test_any_split_equals_all_at_once(name, cuts):
-    plan, batch = plan_named(name), reports_of(name, 12)
+    plan, batch = plan_of(name), reports_of(name, 12)
     whole = aggregate(plan, [batch])
     edges = [0, *cuts, 12]
     parts = [batch.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
@@ -59,7 +52,7 @@ def test_any_split_equals_all_at_once(name, cuts):
 @EVERY
 @every("readings", [1, 30])
 def test_keys_that_are_read_some_at_a_time_give_the_same_integers(name, readings, monkeypatch):
-    plan, batch = plan_named(name), reports_of(name, 12)
+    plan, batch = plan_of(name), reports_of(name, 12)
     sketch, ids, calls = aggregate(plan, [batch]), some_ids(plan), []
     wanted = Reader(sketch).totals(ids).tolist()
     plainly = Reader(sketch).estimate_ids(ids, ids)
@@ -77,7 +70,7 @@ def test_keys_that_are_read_some_at_a_time_give_the_same_integers(name, readings
 def test_variances_are_watched_as_well(name, monkeypatch):
     """Those of some mechanisms read all reports again."""
     monkeypatch.setattr(answers, "READINGS", 1)
-    plan = plan_named(name)
+    plan = plan_of(name)
     sketch, ids, calls = aggregate(plan, [reports_of(name, 12)]), some_ids(plan), []
     reader = Reader(sketch).watched(lambda: calls.append(1))
     reader.totals(ids)
@@ -91,7 +84,7 @@ def test_variances_are_watched_as_well(name, monkeypatch):
 def test_simulated_totals_are_those_of_the_reports_that_are_made(name, size, monkeypatch):
     """One block of reports, or several: `size` fields are held at once."""
     monkeypatch.setattr("faintly.mechanisms.simulation.SIMULATED_FIELDS", size)
-    plan = plan_named(name)
+    plan = plan_of(name)
     mechanism, ids = mechanism_of(plan), some_ids(plan)
     each = max(1, size // len(mechanism.layout.widths))
     monkeypatch.setattr("faintly.client.bulk.BATCH_REPORTS", each)
@@ -106,7 +99,7 @@ def test_simulated_totals_are_those_of_the_reports_that_are_made(name, size, mon
 
 @pytest.mark.parametrize("name", ["event-two-bins", "event-open"])
 def test_table_and_direct_agree_integer_for_integer(name):
-    table, direct = plan_named(name), plan_named(f"{name}-direct")
+    table, direct = plan_of(name), plan_of(f"{name}-direct")
     batch = reports_of(name, 40)
     moved = ReportBatch(direct.digest, batch.hash_seeds, batch.fields)
     left = Reader(aggregate(table, [batch]))
@@ -119,7 +112,7 @@ def test_table_and_direct_agree_integer_for_integer(name):
 
 def test_a_sketch_does_not_change_when_more_reports_arrive():
     for name in ("event-two-bins", "event-prf"):
-        plan, batch = plan_named(name), reports_of(name, 4)
+        plan, batch = plan_of(name), reports_of(name, 4)
         aggregator = Aggregator(plan)
         aggregator.add(batch.take(slice(2)))
         before = aggregator.sketch()
@@ -129,20 +122,20 @@ def test_a_sketch_does_not_change_when_more_reports_arrive():
 
 
 def test_reports_in_columns_of_another_memory_order_count_the_same():
-    plan, batch = plan_named("event-two-bins"), reports_of("event-two-bins", 4)
+    plan, batch = plan_of("event-two-bins"), reports_of("event-two-bins", 4)
     fortran = ReportBatch(plan.digest, batch.hash_seeds, np.asfortranarray(batch.fields))
     assert aggregate(plan, [fortran]) == aggregate(plan, [batch])
 
 
 def test_another_plans_reports_are_refused():
     with pytest.raises(ReportRejected) as caught:
-        aggregate(plan_named("event-one-bin"), [reports_of("user-clip", 2)])
+        aggregate(plan_of("event-one-bin"), [reports_of("user-clip", 2)])
     assert caught.value.code == Reject.OTHER_PLAN
 
 
 @EVERY
 def test_no_reports_have_no_answer(name):
-    reader = Reader(aggregate(plan_named(name), []))
+    reader = Reader(aggregate(plan_of(name), []))
     key = 0 if reader.sketch.plan.universe.names is None else "ash"
     with pytest.raises(InvalidInput, match="no reports yet"):
         reader.estimate([key])
@@ -169,7 +162,7 @@ def clients_holding(plan, keys, holders, count, label):
 @pytest.fixture(scope="module")
 def popular():
     """2000 clients, of whom 1600 hold the keys 3 and 7 of ten."""
-    plan = plan_named("event-one-bin")
+    plan = plan_of("event-one-bin")
     return Reader(aggregate(plan, clients_holding(plan, [3, 7], 1600, 2000, "popular")))
 
 
@@ -218,7 +211,7 @@ def test_fdr_finds_at_least_what_family_finds(popular):
 
 
 def test_fdr_of_pure_noise_may_find_nothing():
-    plan = plan_named("event-one-bin")
+    plan = plan_of("event-one-bin")
     reader = Reader(aggregate(plan, clients_holding(plan, [], 0, 500, "noise")))
     top = reader.top(10, control="fdr", false_rate=1e-6)
     assert top.threshold == math.inf
@@ -236,7 +229,7 @@ def by_definition(reader, false_rate):
 @every("run", range(30))
 def test_the_key_at_the_fdr_threshold_is_significant(run):
     """The threshold is a key's own mean, so rounding must not push that key below it."""
-    plan = plan_named("event-one-bin")
+    plan = plan_of("event-one-bin")
     reader = Reader(aggregate(plan, clients_holding(plan, [3, 7], 150 + run, 400, f"fdr {run}")))
     top = reader.top(10, control="fdr")
     assert top.significant.sum() == by_definition(reader, 0.05)
@@ -271,7 +264,7 @@ def collided(plan, keys):
 
 
 def test_a_collision_in_one_map_does_not_stand_out():
-    plan = plan_named("event-open")
+    plan = plan_of("event-open")
     keys = [f"key {number}" for number in range(30)]
     heavy, ghost = collided(plan, keys)
     sketch = aggregate(plan, clients_holding(plan, [heavy], 4000, 4000, "collision"))
@@ -309,7 +302,7 @@ def by_capping(reader, item):
 
 
 def test_one_map_adds_little_to_a_score():
-    table, direct = plan_named("event-open"), plan_named("event-open-direct")
+    table, direct = plan_of("event-open"), plan_of("event-open-direct")
     batch = reports_of("event-open", 60)
     left = Reader(aggregate(table, [batch]))
     right = Reader(aggregate(direct, [replace(batch, plan_digest=direct.digest)]))
@@ -345,7 +338,7 @@ def test_a_million_keys_are_asked_at_once():
 
 
 def test_a_sketch_without_reports_is_empty():
-    plan = plan_named("event-prf")
+    plan = plan_of("event-prf")
     empty = mechanism_of(plan).tables.empty_sketch()
     assert aggregate(plan, []) == empty
     assert aggregate(plan, [reports_of("event-prf", 3).take(slice(0))]) == empty

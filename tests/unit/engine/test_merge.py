@@ -1,28 +1,25 @@
-"""Merging many sketches: the same bytes whatever the order, the threads and the knots."""
-
-import json
+"""Merging many sketches: the same bytes whatever the order, the threads and the groups."""
 
 import numpy as np
 import pytest
 
-from faintly.core import Plan, Sketch
+from faintly.core import Sketch
 from faintly.engine import aggregate, merge, merge_all
 from faintly.engine.files import save_sketch
 from faintly.errors import InvalidInput, Reject, SketchRejected
-from faintly.mechanisms import mechanism_of
 from spec.generator import cases, vectors
-from spec.generator.vectors import sketch_bytes
+from spec.generator.vectors import plan_of, sketch_bytes
+from tests.unit.engine.samples import reports_of
 
 
 def parts_of(name, count, parts):
-    plan = Plan.from_json(json.dumps(cases.document(name)))
-    batch = vectors.some_reports(mechanism_of(plan), count)
+    plan, batch = plan_of(name), reports_of(name, count)
     cut = [batch.take(np.arange(start, count, parts)) for start in range(parts)]
     return aggregate(plan, [batch]), [aggregate(plan, [part]) for part in cut]
 
 
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
-def test_all_at_once_and_in_knots(name, monkeypatch, tmp_path):
+def test_merging_at_once_and_in_groups(name, monkeypatch, tmp_path):
     whole, parts = parts_of(name, 20, 7)
     if whole.tables is not None:
         monkeypatch.setattr(merge, "RANGE", max(5, whole.tables.size // 29))  # the last is shorter
@@ -44,7 +41,7 @@ def test_all_at_once_and_in_knots(name, monkeypatch, tmp_path):
 
 def test_masses_that_widen_on_the_way(monkeypatch):
     monkeypatch.setattr(merge, "MERGE_FAN_IN", 2)
-    plan = Plan.from_json(json.dumps(cases.document("event-coarse")))
+    plan = plan_of("event-coarse")
     most = 2**30
     one = Sketch(plan, np.array([1]), 0, most, tables=np.array([[-most, 0]], np.int32))
     assert merge_all([one]).tables.dtype == np.int32

@@ -19,7 +19,9 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.wire import sketch_v1
 from spec.generator import cases, vectors
+from spec.generator.vectors import plan_of
 from tests.every import every
+from tests.unit.engine.samples import reports_of
 
 aggregate_module = sys.modules["faintly.engine.aggregate"]
 TABLES = [name for name in sorted(cases.PLANS) if cases.document(name)["decode"] == "table"]
@@ -27,18 +29,10 @@ DIRECT = [name for name in sorted(cases.PLANS) if cases.document(name)["decode"]
 EVERY = pytest.mark.parametrize("name", [*TABLES, *DIRECT])
 
 
-def plan_named(name):
-    return Plan.from_json(json.dumps(cases.document(name)))
-
-
-def reports_of(name, count):
-    return vectors.some_reports(mechanism_of(plan_named(name)), count)
-
-
 @EVERY
 @every("size", [1, 3])
 def test_slices_change_nothing(name, size, monkeypatch):
-    plan, batch = plan_named(name), reports_of(name, 7)
+    plan, batch = plan_of(name), reports_of(name, 7)
     whole = aggregate(plan, [batch])
     monkeypatch.setattr(aggregate_module, "SLICE", size)
     monkeypatch.setattr(answers, "REPORTS", size)
@@ -54,7 +48,7 @@ def test_slices_change_nothing(name, size, monkeypatch):
 
 @EVERY
 def test_an_aggregator_resumes_a_sketch(name, tmp_path):
-    plan, batch = plan_named(name), reports_of(name, 9)
+    plan, batch = plan_of(name), reports_of(name, 9)
     save_sketch(aggregate(plan, [batch.take(slice(5))]), tmp_path / "sketch")
     loaded = load_sketch(tmp_path / "sketch")
     for spool in (None, tmp_path):
@@ -70,7 +64,7 @@ def test_an_aggregator_resumes_a_sketch(name, tmp_path):
 @every("room", [0, 1, 10**9])
 def test_tables_widen_when_their_mass_demands_it(name, room):
     """The planted mass leaves exactly `room` for what comes; the integers must not care."""
-    plan, batch = plan_named(name), reports_of(name, 11)
+    plan, batch = plan_of(name), reports_of(name, 11)
     start, added = (
         aggregate(plan, [batch.take(slice(4))]),
         aggregate(plan, [batch.take(slice(4, 11))]),
@@ -92,7 +86,7 @@ def test_tables_widen_when_their_mass_demands_it(name, room):
 
 def test_entries_beyond_32_bits_are_exact():
     """One cell gets 2^31 - 1 twice: what 32 bits would wrap."""
-    plan = plan_named("event-coarse")
+    plan = plan_of("event-coarse")
     most = 2**31 - 1
     tables = np.array([[most, 0]], np.int32)
     full = Sketch(plan, np.array([1]), 0, most, tables=tables)
@@ -111,7 +105,7 @@ def test_entries_beyond_32_bits_are_exact():
 
 def test_tables_stay_narrow_while_what_they_hold_does(monkeypatch):
     """Working tables widen only for what is in them; a sketch is as wide as its mass says."""
-    plan, batch = plan_named("event-coarse"), reports_of("event-coarse", 11)
+    plan, batch = plan_of("event-coarse"), reports_of("event-coarse", 11)
     most, added = 2**31 - 1, []
     add = kernels.scatter_add
     monkeypatch.setattr(
@@ -133,7 +127,7 @@ def test_tables_stay_narrow_while_what_they_hold_does(monkeypatch):
 
 @pytest.mark.parametrize("name", DIRECT)
 def test_spooled_reports_give_the_same_bytes(name, tmp_path, monkeypatch):
-    plan, batch = plan_named(name), reports_of(name, 60)
+    plan, batch = plan_of(name), reports_of(name, 60)
     wanted = vectors.sketch_bytes(aggregate(plan, [batch]))
     monkeypatch.setattr(aggregate_module, "KEPT", 7)
     monkeypatch.setattr(columns, "MERGED", 9 * columns.record_bytes(1))
@@ -153,7 +147,7 @@ def test_spooled_reports_give_the_same_bytes(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["event-two-bins", "retrieval-blocks", "projection"])
 def test_a_report_ingested_and_dropped_costs_no_memory(name):
-    plan, batch = plan_named(name), reports_of(name, 1000)
+    plan, batch = plan_of(name), reports_of(name, 1000)
     aggregator = Aggregator(plan)
     aggregator.add(batch)
     tracemalloc.start()
@@ -173,7 +167,7 @@ def test_a_report_ingested_and_dropped_costs_no_memory(name):
 
 def test_temporaries_do_not_grow_with_the_batch():
     """A mutant without slices would make the cells of all reports at once."""
-    plan = plan_named("event-two-bins")
+    plan = plan_of("event-two-bins")
     small, large = (reports_of("event-two-bins", count) for count in (2**15, 2**18))
     peaks = []
     for batch in (small, large):
@@ -198,12 +192,12 @@ def test_a_generator_of_batches_is_not_collected():
             assert len(alive) <= 2
             yield Watched(batch.plan_digest, batch.hash_seeds, batch.fields)
 
-    aggregate(plan_named("event-two-bins"), batches())
+    aggregate(plan_of("event-two-bins"), batches())
 
 
 @EVERY
 def test_a_reader_of_the_live_tables_keeps_its_transform(name, monkeypatch):
-    plan, batch = plan_named(name), reports_of(name, 8)
+    plan, batch = plan_of(name), reports_of(name, 8)
     made = []
 
     def counted(part, tables):
@@ -231,7 +225,7 @@ def test_a_reader_of_the_live_tables_keeps_its_transform(name, monkeypatch):
 
 @EVERY
 def test_a_mapped_sketch_answers_and_stays_as_it_is(name, tmp_path):
-    plan, batch = plan_named(name), reports_of(name, 9)
+    plan, batch = plan_of(name), reports_of(name, 9)
     sketch, path = aggregate(plan, [batch]), tmp_path / "sketch"
     save_sketch(sketch, path)
     before = path.read_bytes()
@@ -253,7 +247,7 @@ def test_a_mapped_sketch_answers_and_stays_as_it_is(name, tmp_path):
 
 def test_a_mapped_file_is_not_copied(tmp_path, monkeypatch):
     """Tables of 4 MiB are checked, with far less than that in memory."""
-    plan = replace_bits(plan_named("projection"), 19)
+    plan = replace_bits(plan_of("projection"), 19)
     path = tmp_path / "sketch"
     save_sketch(aggregate(plan, []), path)
     assert path.stat().st_size > 2**22
@@ -284,7 +278,7 @@ def test_files_that_cannot_be_mapped(tmp_path):
 
 @pytest.mark.parametrize("name", [*TABLES, *DIRECT])
 def test_a_batch_that_no_client_can_send_leaves_no_trace(name):
-    plan, batch = plan_named(name), reports_of(name, 9)
+    plan, batch = plan_of(name), reports_of(name, 9)
     aggregator = Aggregator(plan)
     aggregator.add(batch)
     before = aggregator.sketch()
@@ -302,7 +296,7 @@ def test_a_batch_that_no_client_can_send_leaves_no_trace(name):
 @every("few", [0, 100])  # columns that are looked through one after another
 def test_every_field_has_its_own_limit(name, few, monkeypatch):
     monkeypatch.setattr(aggregate_module, "FEW", few)
-    batch, aggregator = reports_of(name, 9), Aggregator(plan_named(name))
+    batch, aggregator = reports_of(name, 9), Aggregator(plan_of(name))
     for column, limit in enumerate(aggregator.mechanism.layout.limits):
         if limit < 2**32:  # others no word can break
             fields = batch.fields.copy()
@@ -314,7 +308,7 @@ def test_every_field_has_its_own_limit(name, few, monkeypatch):
 
 
 def test_more_reports_than_can_be_counted_do_not_merge():
-    plan = plan_named("event-coarse")
+    plan = plan_of("event-coarse")
     half = Sketch(plan, np.array([2**61]), 0, 0, tables=np.zeros((1, 2), np.int32))
     with pytest.raises(InvalidInput, match="2\\^62"):
         half.merge(half)
@@ -322,7 +316,7 @@ def test_more_reports_than_can_be_counted_do_not_merge():
 
 def test_counts_that_are_not_those_of_the_reports_are_refused(tmp_path):
     name = DIRECT[0]
-    true = aggregate(plan_named(name), [reports_of(name, 9)])
+    true = aggregate(plan_of(name), [reports_of(name, 9)])
     save_sketch(true, tmp_path / "true.fns")
     assert load_sketch(tmp_path / "true.fns") == true
     save_sketch(replace(true, squares=true.squares + 1), tmp_path / "lie.fns")

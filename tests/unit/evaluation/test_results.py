@@ -360,7 +360,7 @@ def test_the_report_says_what_was_not_run(made_up, tmp_path):
 
 
 @pytest.mark.long
-def test_the_report_speaks_of_randomized_response_only_where_it_was_run_and_errs_less(
+def test_the_report_names_randomized_response_only_where_it_was_run_and_errs_less(
     made_up, tmp_path
 ):
     names = ("ours", "naive-response", "retrieval-polynomial")

@@ -1,4 +1,4 @@
-"""The tables at a glance say what the rows say."""
+"""The summary tables say what the rows say."""
 
 import pytest
 

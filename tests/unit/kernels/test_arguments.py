@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 
 from faintly import kernels as chosen
-from faintly.core import Hashing
 from faintly.kernels import compiled, native, reference
-from faintly.primitives.entropy import seeded
-from faintly.primitives.hashing import LinearMaps
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+from tests.unit.kernels.helpers import BOTH, maps_of, needs_c, signed, wide
 
 
 def test_the_instructions_in_use_have_a_name():
@@ -21,21 +15,9 @@ def test_the_instructions_in_use_have_a_name():
 
 
 BYTES, OFFSETS = np.zeros(2, np.uint8), np.array([0, 1, 2])
-
-
 U32, U64, I32 = np.zeros(2, np.uint32), np.zeros(2, np.uint64), np.zeros(2, np.int32)
-
-
 VALUES, MATRIX = np.zeros((2, 2), np.int64), np.zeros((2, 1), np.uint32)
-
-
 SLOTS = np.zeros((4, 2), np.uint32)
-
-
-def maps_of(count, bits, size):
-    return LinearMaps(Hashing(family="linear", maps=count, bits=bits), b"salt" * 4, size)
-
-
 GOOD = {
     "scatter_add": (np.zeros((1, 4), np.int32), U32, I32, 0),
     "gather": (np.zeros((1, 8), np.int32), U64, maps_of(1, 3, 8), 1),
@@ -111,7 +93,10 @@ BAD = [
     ("hash_wide", 2, 2049),
     ("solve_gf2", 0, np.array([0, 1, 3])),
     ("solve_gf2", 0, np.array([0, 3, 2])),
+    ("solve_gf2", 0, OFFSETS[:-1]),
+    ("solve_gf2", 0, OFFSETS + 1),
     ("solve_gf2", 1, U32[:1]),
+    ("solve_gf2", 2, MATRIX[:, :0]),
     ("solve_gf2", 3, BYTES + np.uint8(2)),
     ("solve_gf2", 4, MATRIX[:1]),
     ("project_prf", 1, np.array([0, 2, 1])),
@@ -129,18 +114,6 @@ def test_sizes_and_numbers_that_do_not_fit_are_refused(kernels, name, place, bad
     good = GOOD[name]
     with pytest.raises(TypeError):
         getattr(kernels, name)(*good[:place], bad, *good[place + 1 :])
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
-def signed(label, *shape):
-    return words(label, *shape).astype(np.int64) - 2**31
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
 
 
 @BOTH

@@ -5,42 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.core import Hashing
 from faintly.kernels import compiled, reference
 from faintly.primitives import hashing
-from faintly.primitives.entropy import seeded
-from faintly.primitives.hashing import LinearMaps
 from spec import independent
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
-
-
-SIZES = [[], [0], [1], [0, 3, 0, 0, 5], [64] * 5, [255, 1, 256, 257, 600], [2] * 200]
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
-
-
-def clients(sizes):
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    amounts = words("amounts", offsets[-1]).view(np.int32)  # all of 32 bits, the least one too
-    if len(amounts):
-        amounts[0] = -(2**31)
-    return wide("seeds", len(sizes)), offsets, wide("ids", offsets[-1]), amounts
-
-
-def equal(left, right):
-    for ours, theirs in zip(left, right, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
+from tests.unit.kernels.helpers import (
+    BOTH,
+    MAPS,
+    SIZES,
+    clients,
+    equal,
+    needs_c,
+    signed,
+    wide,
+    words,
+)
 
 
 @needs_c
@@ -51,14 +30,6 @@ def test_bins_of_hashed_items(sizes, bins, family):
     case, how = clients(sizes), {"bins": bins, "hashed": family}
     left = compiled.bin_items(*case, **how)
     equal([left], [reference.bin_items(*case, **how)])
-
-
-MAPS = {
-    "one": LinearMaps(Hashing(family="linear", bits=20, maps=1), bytes(16), 2**20),
-    "several": LinearMaps(Hashing(family="linear", bits=9, maps=8), b"s" * 16, 500),
-    "open": LinearMaps(Hashing(family="linear", bits=16, maps=4), b"o" * 16, None),
-    "widest": LinearMaps(Hashing(family="linear", bits=31, maps=2), b"w" * 16, 2**31),
-}
 
 
 @needs_c
@@ -153,7 +124,7 @@ def test_values_outside_are_refused(kernels, bad):
         kernels.round_values(values, 16, np.zeros(21, dtype=np.uint32))
 
 
-def plain_hashed(family, seeds, values, ids):
+def independent_hashed(family, seeds, values, ids):
     plan = {"parameters": {"bins": values.shape[1]}, "hashing": {"family": family}}
     wanted = [0] * len(ids)
     for position, item in enumerate(ids.tolist()):
@@ -163,10 +134,6 @@ def plain_hashed(family, seeds, values, ids):
     return wanted
 
 
-def signed(label, *shape):
-    return words(label, *shape).astype(np.int64) - 2**31
-
-
 @BOTH
 @every("family", ["prf", "blake2s"])
 @every("reports", [0, 1, 17])
@@ -174,7 +141,7 @@ def signed(label, *shape):
 @every("keys", [0, 1, 5])
 def test_read_hashed(kernels, family, reports, bins, keys):
     seeds, values, ids = wide("seeds", reports), signed("v", reports, bins), wide("ids", keys)
-    wanted = plain_hashed(family, seeds, values, ids)
+    wanted = independent_hashed(family, seeds, values, ids)
     found = kernels.read_hashed(seeds, values, ids, family)
     assert found.dtype == np.int64
     assert found.tolist() == wanted

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from faintly.kernels import compiled, reference
-from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS, LinearBins
+from tests.unit.kernels.helpers import BOTH, needs_c, words
 
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-BOTH = pytest.mark.parametrize(
-    "kernels", [pytest.param(compiled, id="c", marks=needs_c), pytest.param(reference, id="numpy")]
-)
 FAMILIES = [
     LinearBins(9, 2, signed=False),
     LinearBins(12, 16, signed=True),
@@ -20,15 +16,11 @@ FAMILIES = [
 FAMILY = pytest.mark.parametrize("bins", FAMILIES, ids=str)
 
 
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
 def codes_of(bins, count):
     return words("codes", count) & np.uint32(2**bins.code_bits - 1)
 
 
-def plain_place(bins, row, code):
+def independent_place(bins, row, code):
     """The place of a code in a row, one bit at a time."""
     low, where = code % bins.rows, code // bins.rows
     for bit in range(bins.width):
@@ -71,7 +63,8 @@ def divisor(a, b):
 def test_places_are_those_of_one_bit_at_a_time(bins):
     rows = words("rows", 40) & np.uint32(bins.rows - 1)
     codes = codes_of(bins, 40)
-    wanted = [plain_place(bins, *pair) for pair in zip(rows.tolist(), codes.tolist(), strict=True)]
+    pairs = zip(rows.tolist(), codes.tolist(), strict=True)
+    wanted = [independent_place(bins, *pair) for pair in pairs]
     assert bins.places(rows, codes).tolist() == wanted
 
 

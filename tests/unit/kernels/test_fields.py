@@ -8,13 +8,9 @@ import pytest
 from faintly.kernels import compiled, reference
 from faintly.kernels.fields import POINT_REPORTS
 from faintly.primitives import fields, galois
-from faintly.primitives.entropy import seeded
 from spec import independent
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+from tests.unit.kernels.helpers import BOTH, ORDERS, independent_word, needs_c, wide, words
 
 
 @every("order", fields.ORDERS)
@@ -32,20 +28,6 @@ def test_tables_are_fields(order):
     np.testing.assert_array_equal(field.inner(*one), field.products)
 
 
-def plain_word(seed, item, letter, number):
-    return independent.half_sip(
-        seed, item.to_bytes(8, "little") + letter.encode() + bytes([number])
-    )
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
-
-
 @BOTH
 @every("reports", [0, 1, 18])
 @every("size", [1, 3])
@@ -55,9 +37,9 @@ def test_read_parity(kernels, reports, size):
     for item in ids.tolist():
         total = 0
         for seed, own in zip(seeds.tolist(), payload.tolist(), strict=True):
-            odd = plain_word(seed, item, "c", 0) & 1
+            odd = independent_word(seed, item, "c", 0) & 1
             for number, word in enumerate(own):
-                odd ^= independent.parity(plain_word(seed, item, "a", number) & word)
+                odd ^= independent.parity(independent_word(seed, item, "a", number) & word)
             total += 1 - 2 * odd
         wanted.append(total)
     assert kernels.read_parity(seeds, payload, ids).tolist() == wanted
@@ -102,9 +84,6 @@ def test_points_that_do_not_fit_are_refused(kernels):
         add(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)  # the same point twice
 
 
-ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
-
-
 POWERS = [order for order in ORDERS if order & (order - 1) == 0]  # prf and blake2s cut words
 
 
@@ -147,22 +126,8 @@ def test_both_read_polynomials_alike(bits, hashed, reports, generator):
         )
 
 
-SIZE = 100  # more than the widest vector of bytes
-
-
-def systems(order, generator):
-    """Systems of none, few and more equations than unknowns."""
-    offsets = np.array([0, 3, 3, 33, 33 + 2 * SIZE])
-    rows = generator.integers(0, order, (offsets[-1], SIZE)).astype(np.uint8)
-    rows[5] = rows[4]  # a dependent row among few
-    rows[7] = 0
-    answers = generator.integers(0, order, offsets[-1]).astype(np.uint8)
-    free = generator.integers(0, order, (4, SIZE)).astype(np.uint8)
-    return offsets, rows, answers, free, fields.field_of(order)
-
-
 @BOTH
-def test_what_would_read_out_of_bounds_is_refused(kernels, generator):
+def test_what_would_read_out_of_bounds_is_refused(kernels):
     one = np.zeros(1, dtype=np.uint64)
     symbols, readings = np.zeros((1, 4), dtype=np.uint8), np.zeros(3, dtype=np.int64)
     how = {"field": fields.field_of(3), "family": "wide"}
@@ -181,13 +146,6 @@ def test_what_would_read_out_of_bounds_is_refused(kernels, generator):
     how = {"field": fields.field_of(256), "family": "prf"}
     with pytest.raises(TypeError, match="too long"):
         kernels.read_inner(one, np.zeros((1, 1025), np.uint8), one, np.zeros(256, int), **how)
-    offsets, rows, answers, free, field = systems(3, generator)
-    with pytest.raises(TypeError, match="offsets"):
-        kernels.solve_field(offsets[::-1].copy(), rows, answers, free, field)
-    with pytest.raises(TypeError, match="pair up"):
-        kernels.solve_field(offsets, rows[:, 1:], answers, free, field)
-    with pytest.raises(IndexError, match="outside the field of 3"):
-        kernels.solve_field(offsets, rows + np.uint8(3), answers, free, field)
     with pytest.raises(TypeError, match="pair up"):
         kernels.hash_wide(one, np.zeros(2, dtype=np.uint64), 1)
     point = np.array([4], dtype=np.uint64)

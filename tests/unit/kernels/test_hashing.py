@@ -8,25 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.core import Hashing
 from faintly.kernels import compiled, reference
 from faintly.primitives import hashing
-from faintly.primitives.entropy import seeded
-from faintly.primitives.hashing import LinearMaps
 from spec import independent
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
+from tests.unit.kernels.helpers import BOTH, MAPS, SIZES, clients, equal, needs_c, wide, words
 
 
 @BOTH
@@ -64,31 +50,6 @@ def test_both_hash_alike(count, generator):
     np.testing.assert_array_equal(compiled.hash_each(*case), reference.hash_each(*case))
 
 
-MAPS = {
-    "one": LinearMaps(Hashing(family="linear", bits=20, maps=1), bytes(16), 2**20),
-    "several": LinearMaps(Hashing(family="linear", bits=9, maps=8), b"s" * 16, 500),
-    "open": LinearMaps(Hashing(family="linear", bits=16, maps=4), b"o" * 16, None),
-    "widest": LinearMaps(Hashing(family="linear", bits=31, maps=2), b"w" * 16, 2**31),
-}
-
-
-SIZES = [[], [0], [1], [0, 3, 0, 0, 5], [64] * 5, [255, 1, 256, 257, 600], [2] * 200]
-
-
-def clients(sizes):
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    amounts = words("amounts", offsets[-1]).view(np.int32)  # all of 32 bits, the least one too
-    if len(amounts):
-        amounts[0] = -(2**31)
-    return wide("seeds", len(sizes)), offsets, wide("ids", offsets[-1]), amounts
-
-
-def equal(left, right):
-    for ours, theirs in zip(left, right, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
-
-
 @needs_c
 @every("maps", MAPS)
 @every("sizes", SIZES)
@@ -99,14 +60,6 @@ def test_code_items_and_pick_maps(sizes, maps):
     for count in (1, 3, 4096):
         case = (seeds, count)
         equal([compiled.pick_maps(*case)], [reference.pick_maps(*case)])
-
-
-@needs_c
-@every("count", [0, 1, 7, 8, 9, 256])
-def test_hash_words_blake2s(count):
-    case = (np.repeat(wide("seeds", 3), 2), wide("ids", 6), ord("y"), count)
-    left = compiled.hash_words(*case, "blake2s")
-    equal([left], [reference.hash_words(*case, "blake2s")])
 
 
 @BOTH

@@ -8,18 +8,12 @@ import pytest
 from faintly.kernels import compiled, reference
 from faintly.primitives import fields, hashing
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+from tests.unit.kernels.helpers import BOTH, ORDERS, needs_c
 
 
 def test_independent_keeps_the_first_independent_rows():
     rows = np.array([[0, 0, 0], [1, 2, 3], [2, 3, 1], [0, 1, 0], [1, 3, 3], [0, 0, 2], [3, 3, 3]])
     assert fields.independent(rows, 4) == [1, 3, 5]
-
-
-ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
 
 
 SIZE = 70  # more than the widest vector of bytes
@@ -54,6 +48,17 @@ def test_solutions_answer_every_independent_equation(order, generator):
 def test_both_solve_alike(order, generator):
     case = systems(order, generator)
     np.testing.assert_array_equal(compiled.solve_field(*case), reference.solve_field(*case))
+
+
+@BOTH
+def test_systems_that_do_not_fit_are_refused(kernels, generator):
+    offsets, rows, answers, free, field = systems(3, generator)
+    with pytest.raises(TypeError, match="offsets"):
+        kernels.solve_field(offsets[::-1].copy(), rows, answers, free, field)
+    with pytest.raises(TypeError, match="pair up"):
+        kernels.solve_field(offsets, rows[:, 1:], answers, free, field)
+    with pytest.raises(IndexError, match="outside the field of 3"):
+        kernels.solve_field(offsets, rows + np.uint8(3), answers, free, field)
 
 
 def packed_systems(bits, size, generator):
@@ -101,3 +106,59 @@ def test_words_that_do_not_fit_are_refused(kernels, generator):
     for changed in ({"size": 25}, {"size": 0}, {"field": fields.field_of(9)}):
         with pytest.raises(TypeError, match="as many as fit"):
             solve(offsets, order, rows, answers, free, **(how | changed))
+
+
+def bit_systems(bits, segments, longest, seed=3):
+    """Random systems, some empty and some with more rows than bits."""
+    source = np.random.default_rng(seed)
+    words = -(-bits // 32)
+    low = np.array([2 ** min(32, bits - 32 * w) - 1 for w in range(words)], dtype=np.uint32)
+    lengths = source.integers(0, longest + 1, segments)
+    items = int(lengths.sum())
+    rows = source.integers(0, 2**32, (items, words), dtype=np.uint32) & low
+    repeated = source.random(items) < 0.2
+    rows[repeated] = rows[source.integers(0, items, repeated.sum())]
+    return (
+        np.concatenate([[0], np.cumsum(lengths)]),
+        source.integers(0, 4 if bits < 20 else 2**32, items, dtype=np.uint32),  # ties included
+        rows,
+        source.integers(0, 2, items, dtype=np.uint8),
+        source.integers(0, 2**32, (segments, words), dtype=np.uint32) & low,
+    )
+
+
+BITS = [(1, 20, 5), (3, 200, 8), (18, 100, 40), (32, 100, 50), (33, 50, 50), (300, 5, 320)]
+
+
+@needs_c
+@pytest.mark.parametrize("case", BITS, ids=str)
+def test_both_solve_bits_alike(case):
+    made = bit_systems(*case)
+    np.testing.assert_array_equal(compiled.solve_gf2(*made), reference.solve_gf2(*made))
+
+
+def integer(words):
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
+@pytest.mark.parametrize("case", BITS, ids=str)
+def test_solutions_over_bits_answer_every_equation_of_the_greedy_basis(case):
+    bits = case[0]
+    offsets, order, rows, answers, free = bit_systems(*case)
+    solved = reference.solve_gf2(offsets, order, rows, answers, free)
+    whole = [integer(row) for row in rows]
+    for segment, words in enumerate(solved):
+        solution = integer(words)
+        assert solution < 2**bits
+        span = []
+        for item in sorted(
+            range(offsets[segment], offsets[segment + 1]), key=lambda i: (order[i], i)
+        ):
+            rest = whole[item]
+            for known in span:
+                rest = min(rest, rest ^ known)
+            if rest:
+                span.append(rest)
+                assert (whole[item] & solution).bit_count() & 1 == answers[item]
+        if not span:
+            np.testing.assert_array_equal(words, free[segment])

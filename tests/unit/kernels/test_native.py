@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import comparison
 from faintly import kernels
-from faintly.kernels import compiled, native
+from faintly.kernels import native
 from faintly.kernels.native import SIGNATURES, Number, Pointer, call
+from tests.unit.kernels.helpers import needs_c
 
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 SOURCES = Path(kernels.__file__).parent
 PROTOTYPE = re.compile(r"API void faintly_([\w#]+)\(([^)]*)\)")
 TYPES = {"double": np.float64}

@@ -6,14 +6,7 @@ import pytest
 from faintly import kernels as active
 from faintly.kernels import compiled, reference
 from tests.every import every
-
-LANGUAGES = [
-    reference,
-    pytest.param(
-        compiled, marks=pytest.mark.skipif(not compiled.available(), reason="no C kernels")
-    ),
-]
-needs_c = pytest.mark.skipif(not compiled.available(), reason="no C kernels")
+from tests.unit.kernels.helpers import BOTH, needs_c
 
 
 def drawn(*shape, high=2**32, seed=1):
@@ -24,7 +17,7 @@ def orthogonal(cell, row):
     return sum((int(a) & int(b)).bit_count() for a, b in zip(cell, row, strict=True)) % 2 == 0
 
 
-@pytest.mark.parametrize("kernels", LANGUAGES)
+@BOTH
 @every(("count", "first"), [(1, 1), (2, 2), (3, 2), (3, 1)])
 def test_hits_are_those_of_one_cell_at_a_time(kernels, count, first):
     cells, rows = drawn(700, 2, high=8), drawn(5, count, 2, high=8, seed=2)
@@ -56,7 +49,7 @@ def test_compiled_hits_equal_the_reference(reports, words, count, first):
     np.testing.assert_array_equal(some + every, both[0])
 
 
-@pytest.mark.parametrize("kernels", LANGUAGES)
+@BOTH
 def test_keys_without_rows_or_of_other_lengths_are_refused(kernels):
     cells, rows = drawn(4, 2), drawn(3, 2, 2)
     for bad in (
@@ -77,7 +70,7 @@ def images_of(sums, bits):
     return made
 
 
-@pytest.mark.parametrize("kernels", LANGUAGES)
+@BOTH
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_folded_tables_hold_the_sum_of_every_character(kernels, dtype):
     images, weights = images_of(4, 3), np.array([0, 2, 1, 0])
@@ -103,7 +96,7 @@ def test_compiled_folding_equals_the_reference(sums, bits):
     np.testing.assert_array_equal(*both)
 
 
-@pytest.mark.parametrize("kernels", LANGUAGES)
+@BOTH
 def test_tables_and_images_that_do_not_fit_are_refused(kernels):
     tables, images, weights = np.zeros((1, 32), np.int32), images_of(4, 3), np.ones(4, np.int64)
     for bad in (

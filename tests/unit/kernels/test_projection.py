@@ -3,27 +3,7 @@
 import numpy as np
 import pytest
 
-from faintly.kernels import compiled, reference
-from faintly.primitives.entropy import seeded
-from spec import independent
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
-
-
-def plain_word(seed, item, letter, number):
-    return independent.half_sip(
-        seed, item.to_bytes(8, "little") + letter.encode() + bytes([number])
-    )
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
+from tests.unit.kernels.helpers import BOTH, independent_word, wide, words
 
 
 @BOTH
@@ -41,55 +21,19 @@ def test_read_slots(kernels, reports, bins):
         ]
     )
     if reports:  # one certain hit where hits are rare
-        slots[2, 0] = plain_word(int(seeds[0]), int(ids[0]), "p", int(slots[0, 0])) * bins >> 32
+        hashed = independent_word(int(seeds[0]), int(ids[0]), "p", int(slots[0, 0]))
+        slots[2, 0] = hashed * bins >> 32
     wanted = []
     for item in ids.tolist():
         total = hits = 0
         for seed, (word, mask, at, minus) in zip(seeds.tolist(), slots.T.tolist(), strict=True):
-            hashed = plain_word(seed, item, "p", word)
+            hashed = independent_word(seed, item, "p", word)
             if hashed * bins >> 32 == at:
                 hits += 1
                 total += 1 - 2 * (bool(hashed & mask) ^ minus)
         wanted.append((total, hits))
     totals, hits = kernels.read_slots(seeds, slots, ids, bins)
     assert list(zip(totals.tolist(), hits.tolist(), strict=True)) == wanted
-
-
-@needs_c
-@pytest.mark.parametrize("bins", [1, 3, 134])
-def test_compiled_slots_equal_the_reference(bins):
-    source = np.random.default_rng(bins)
-    seeds = source.integers(0, 2**40, 3000, dtype=np.uint64)
-    limits = (8, 32, bins, 2)
-    slots = np.stack([source.integers(0, limit, 3000) for limit in limits]).astype(np.uint32)
-    slots[1] = np.uint32(1) << slots[1]
-    ids = source.integers(0, 2**63, 20, dtype=np.uint64)
-    for one, other in zip(
-        compiled.read_slots(seeds, slots, ids, bins),
-        reference.read_slots(seeds, slots, ids, bins),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
-
-
-@needs_c
-@pytest.mark.parametrize("groups", [1, 8, 32, 64, 256])
-def test_compiled_projections_equal_the_reference(groups):
-    source = np.random.default_rng(groups)
-    counts = source.integers(0, 9, 50)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    seeds = source.integers(0, 2**63, 50, dtype=np.uint64)
-    ids = source.integers(0, 2**63, offsets[-1], dtype=np.uint64)
-    codes = source.integers(0, 2**20, offsets[-1]).astype(np.uint32)
-    negative = source.integers(0, 2, offsets[-1]).astype(bool)
-    np.testing.assert_array_equal(
-        compiled.project_prf(seeds, offsets, ids, negative, groups),
-        reference.project_prf(seeds, offsets, ids, negative, groups),
-    )
-    np.testing.assert_array_equal(
-        compiled.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
-        reference.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
-    )
 
 
 @BOTH

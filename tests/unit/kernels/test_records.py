@@ -6,15 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faintly.kernels import compiled, reference
-from faintly.primitives.entropy import seeded
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+from tests.unit.kernels.helpers import BOTH, needs_c, words
 
 
-def plain_record(seed, fields, seed_bytes, widths):
+def independent_record(seed, fields, seed_bytes, widths):
     whole, position = seed & (2 ** (8 * seed_bytes) - 1), 8 * seed_bytes
     for field, width in zip(fields, widths, strict=True):
         whole |= field << position
@@ -42,7 +38,7 @@ def test_records_are_seed_and_fields_low_bit_first(kernels, case):
     seeds, fields, seed_bytes, widths, limits = case
     records = kernels.pack_records(seeds, fields, seed_bytes, widths)
     rows = zip(seeds.tolist(), fields.tolist(), strict=True)
-    wanted = [plain_record(seed, row, seed_bytes, widths) for seed, row in rows]
+    wanted = [independent_record(seed, row, seed_bytes, widths) for seed, row in rows]
     assert [record.tobytes() for record in records] == wanted
     found = kernels.unpack_records(records, seed_bytes, widths, limits)
     assert (found.outside, found.unused) == (None, None)
@@ -127,12 +123,8 @@ KEYS = {
 }
 
 
-def plain_order(keys):
+def independent_order(keys):
     return sorted(range(len(keys)), key=keys.tolist().__getitem__)  # equals stay as they came
-
-
-def words(label, count):
-    return seeded(1, label).words(count)
 
 
 @BOTH
@@ -144,7 +136,7 @@ def test_shuffle_rows(kernels, kind, count):
     before = records.copy()
     found = kernels.shuffle_rows(records, keys)
     assert found.dtype == np.uint8
-    np.testing.assert_array_equal(found, before[plain_order(keys)])
+    np.testing.assert_array_equal(found, before[independent_order(keys)])
     np.testing.assert_array_equal(records, before)
 
 
@@ -157,7 +149,7 @@ def test_shuffle_rows_of_any_width(kernels, width, count):
     records = (words("records", count * width) >> np.uint32(24)).astype(np.uint8)
     records = records.reshape(count, width)
     found = kernels.shuffle_rows(records, keys)
-    np.testing.assert_array_equal(found, records[plain_order(keys)])
+    np.testing.assert_array_equal(found, records[independent_order(keys)])
 
 
 @BOTH

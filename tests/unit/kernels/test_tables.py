@@ -5,25 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from faintly.core import Hashing
-from faintly.kernels import compiled, reference, threads
+from faintly.kernels import reference, threads
 from faintly.kernels.tables import MASS_BLOCK
 from faintly.primitives import hashing
-from faintly.primitives.entropy import seeded
-from faintly.primitives.hashing import LinearMaps
 from spec import independent
 from tests.every import every
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
-
+from tests.unit.kernels.helpers import BOTH, maps_of, signed, wide, words
 
 WIDTHS = pytest.mark.parametrize("dtype", [np.int32, np.int64])
-
-
-def words(label, *shape):
-    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
 
 
 def small(label, *shape):
@@ -144,10 +133,6 @@ def test_a_transform_may_use_the_whole_range_and_no_more(kernels, dtype):
         np.testing.assert_array_equal(heavy, before)
 
 
-def signed(label, *shape):
-    return words(label, *shape).astype(np.int64) - 2**31
-
-
 @BOTH
 @every("columns", [0, 1, 17, 5000])
 def test_total_mass(kernels, columns):
@@ -156,14 +141,6 @@ def test_total_mass(kernels, columns):
         tables[:, :2] = np.iinfo(dtype).min
         tables.flags.writeable = False
         assert kernels.total_mass(tables) == sum(map(abs, tables.ravel().tolist()))
-
-
-def maps_of(count, bits, size):
-    return LinearMaps(Hashing(family="linear", maps=count, bits=bits), b"salt" * 4, size)
-
-
-def wide(label, *shape):
-    return words(label, *shape, 2).view(np.uint64).reshape(shape)
 
 
 @BOTH
@@ -191,7 +168,7 @@ def test_gather(kernels, dtype, count, maps, blocks):
 EXTREMES = np.array([2**31 - 1, -(2**31), 0, 1, -1, 5], dtype=np.int32)
 
 
-def plain_cells(index, weight, codes):
+def independent_cells(index, weight, codes):
     cells = list(zip(index.tolist(), weight.tolist(), strict=True))
     return [
         sum(add * (1 - 2 * independent.parity(cell & code)) for cell, add in cells)
@@ -213,7 +190,7 @@ def test_read_cells(kernels, cells, bits, kind):
     }[kind]
     found = kernels.read_cells(index, weight, codes)
     assert found.dtype == np.int64
-    assert found.tolist() == plain_cells(index, weight, codes)
+    assert found.tolist() == independent_cells(index, weight, codes)
 
 
 @BOTH

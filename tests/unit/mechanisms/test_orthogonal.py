@@ -230,7 +230,7 @@ def test_requests_that_it_cannot_serve_are_refused(changes, error, words):
     ],
     ids=str,
 )
-def test_plans_of_strangers_are_checked(changes, words):
+def test_plans_from_elsewhere_are_checked(changes, words):
     plan = mechanism(decode="direct").plan
     with pytest.raises(InvalidPlan, match=words):
         mechanism_of(replace(plan, parameters={**plan.parameters, **changes}))

@@ -10,13 +10,12 @@ from faintly.client import Client
 from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate, decode
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.kernels import compiled, reference
+from faintly.kernels import reference
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval import sizes
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded, uniform_seeds
-
-needs_compiler = pytest.mark.skipif(not compiled.available(), reason="no compiled kernels")
+from tests.unit.kernels.helpers import needs_c
 
 
 def plan_of(**changes) -> Plan:
@@ -174,114 +173,6 @@ def test_lying_plans_are_refused(parameters, rule):
         mechanism_of(replace(plan, parameters={**plan.parameters, **parameters}))
 
 
-# The kernels.
-
-
-def systems(bits, segments, longest, seed=3):
-    """Random systems, some empty and some with more rows than bits."""
-    source = np.random.default_rng(seed)
-    words = -(-bits // 32)
-    low = np.array([2 ** min(32, bits - 32 * w) - 1 for w in range(words)], dtype=np.uint32)
-    lengths = source.integers(0, longest + 1, segments)
-    items = int(lengths.sum())
-    rows = source.integers(0, 2**32, (items, words), dtype=np.uint32) & low
-    repeated = source.random(items) < 0.2
-    rows[repeated] = rows[source.integers(0, items, repeated.sum())]
-    return (
-        np.concatenate([[0], np.cumsum(lengths)]),
-        source.integers(0, 4 if bits < 20 else 2**32, items, dtype=np.uint32),  # ties included
-        rows,
-        source.integers(0, 2, items, dtype=np.uint8),
-        source.integers(0, 2**32, (segments, words), dtype=np.uint32) & low,
-    )
-
-
-CASES = [(1, 20, 5), (3, 200, 8), (18, 100, 40), (32, 100, 50), (33, 50, 50), (300, 5, 320)]
-
-
-@needs_compiler
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_both_solvers_give_the_same_bits(case):
-    made = systems(*case)
-    np.testing.assert_array_equal(compiled.solve_gf2(*made), reference.solve_gf2(*made))
-
-
-def integer(words):
-    return int.from_bytes(words.astype("<u4").tobytes(), "little")
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_solutions_answer_every_equation_of_the_greedy_basis(case):
-    bits = case[0]
-    offsets, order, rows, answers, free = systems(*case)
-    solved = reference.solve_gf2(offsets, order, rows, answers, free)
-    whole = [integer(row) for row in rows]
-    for segment, words in enumerate(solved):
-        solution = integer(words)
-        assert solution < 2**bits
-        span = []
-        for item in sorted(
-            range(offsets[segment], offsets[segment + 1]), key=lambda i: (order[i], i)
-        ):
-            rest = whole[item]
-            for known in span:
-                rest = min(rest, rest ^ known)
-            if rest:
-                span.append(rest)
-                assert (whole[item] & solution).bit_count() & 1 == answers[item]
-        if not span:
-            np.testing.assert_array_equal(words, free[segment])
-
-
-@needs_compiler
-@pytest.mark.parametrize("count", [0, 1, 3, 256])
-def test_both_hashes_give_the_same_words(count):
-    source = np.random.default_rng(5)
-    seeds = source.integers(0, 2**64, 300, dtype=np.uint64)
-    ids = source.integers(0, 2**64, 300, dtype=np.uint64)
-    np.testing.assert_array_equal(
-        compiled.hash_words(seeds, ids, 97, count), reference.hash_words(seeds, ids, 97, count)
-    )
-
-
-@needs_compiler
-@pytest.mark.parametrize(("reports", "words"), [(0, 1), (1, 1), (300, 1), (700, 4)])
-def test_both_readers_give_the_same_integers(reports, words):
-    source = np.random.default_rng(6)
-    seeds = source.integers(0, 2**40, reports, dtype=np.uint64)
-    payload = source.integers(0, 2**32, (reports, words), dtype=np.uint32)
-    ids = source.integers(0, 2**64, 20, dtype=np.uint64)
-    got = compiled.read_parity(seeds, payload, ids)
-    np.testing.assert_array_equal(got, reference.read_parity(seeds, payload, ids))
-    assert (np.abs(got) <= reports).all()
-
-
-@needs_compiler
-def test_kernels_refuse_what_does_not_fit():
-    offsets, order, rows, answers, free = systems(18, 10, 5)
-    bad = [
-        (offsets[:-1], order, rows, answers, free),
-        (offsets + 1, order, rows, answers, free),
-        (offsets[::-1].copy(), order, rows, answers, free),
-        (offsets, order[:-1], rows, answers, free),
-        (offsets, order, rows[:, :0], answers, free),
-        (offsets, order, rows, answers + 2, free),
-        (offsets, order, rows, answers, free[0]),
-    ]
-    for case in bad:
-        with pytest.raises(TypeError):
-            compiled.solve_gf2(*case)
-    two, three = np.zeros(2, np.uint64), np.zeros(3, np.uint64)
-    with pytest.raises(TypeError, match="pair up"):
-        compiled.hash_words(two, three, 97, 1)
-    with pytest.raises(TypeError, match="count must"):
-        compiled.hash_words(two, two, 97, 257)
-    with pytest.raises(TypeError, match="pair up"):
-        compiled.read_parity(two, np.zeros((3, 1), np.uint32), three)
-
-
-# The mechanism.
-
 FORMS = {
     "one cell": {},
     "one cell, one map": {"maps": 1},
@@ -358,7 +249,7 @@ def test_every_number_of_items_gives_a_report_of_one_length(changes):
     assert made.randomize(vectors.slice(0, 0), seeds[:0], seeded(1, "noise")).shape[0] == 0
 
 
-@needs_compiler
+@needs_c
 @pytest.mark.parametrize("changes", [*FORMS.values(), {"decode": "direct"}], ids=str)
 def test_reports_do_not_depend_on_the_kernel(changes, monkeypatch):
     made = mechanism(**changes)

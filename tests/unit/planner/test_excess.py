@@ -25,7 +25,7 @@ def answer(plan, vectors):
 
 
 @pytest.mark.parametrize("protect", ["user", "event"])
-def test_a_mean_that_would_be_missed_is_foretold(crowd, protect):
+def test_a_mean_that_is_off_is_predicted(crowd, protect):
     """Item 0 was answered 0.40 and 0.44 where it is 0.60, without a word."""
     plan = make_plan(protect=protect, sparsity=8, salt=bytes(16), **WANTED)
     found, seen = excess(mechanism_of(plan), crowd), answer(plan, crowd)

@@ -75,6 +75,6 @@ def test_smallest_visible_is_the_limit_of_top_lists():
         ({"universe": 4}, "no vector can hold 8 of 4"),
     ],
 )
-def test_what_gives_pause_is_said(change, words):
+def test_risks_are_warned_of(change, words):
     ranking = survey(request_for(**{"protect": "event", **COMMON, **change}))
     assert words in " ".join(warnings(ranking))

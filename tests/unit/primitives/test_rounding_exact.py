@@ -102,7 +102,7 @@ def test_grid_points_stay_where_they_are():
         assert rounding.round_unbiased(grid, 16, source).tolist() == list(range(-16, 17))
 
 
-def test_settling_takes_the_words_after_the_first():
+def test_ties_are_settled_by_the_words_after_the_first():
     """A kernel compares first words; what ties there is decided as if nothing had happened."""
     values = np.array([0.5 + 2.0**-33, -(0.5 + 2.0**-33), 2.0**-70])
     for second, third in itertools.product((2**31 - 1, 2**31), (2**26 - 1, 2**26)):

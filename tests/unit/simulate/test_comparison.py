@@ -52,7 +52,7 @@ def test_all_serve_what_the_plan_serves(comparison):
     assert comparison.of_plan.document() == simulate(PLAN, *KNOWN, runs=3, seed=1).document()
 
 
-def test_who_refuses_is_listed_with_the_reason(comparison):
+def test_mechanisms_that_refuse_are_listed_with_the_reason(comparison):
     (left,) = comparison.left_out
     assert left.mechanism == "gaussian"
     assert left.reason == "gaussian protects l1:DISTANCE, not event"

@@ -133,7 +133,7 @@ def test_maps_can_be_read_one_by_one(name):
     assert sum(one[2] for one in read) == energy[1]
 
 
-def test_values_are_sifted_by_reason():
+def test_records_are_sorted_by_reason():
     """Good records beside bad ones are all counted, whole batches are read, nothing is lost."""
     plan = plan_of(mechanism="signed-binning")
     layout = mechanism_of(plan).layout

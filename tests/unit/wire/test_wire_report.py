@@ -1,20 +1,20 @@
 """Bytes of reports: every damage is noticed, and each refusal has its own code."""
 
 import io
-import json
 import struct
 
 import numpy as np
 import pytest
 
-from faintly.core import Layout, Plan, ReportBatch
+from faintly.core import Layout, ReportBatch
 from faintly.errors import Reject, ReportRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
-from spec.generator import cases, refusals, vectors
+from spec.generator import refusals, vectors
+from spec.generator.vectors import plan_of
 from tests.every import every
 
-PLAN = Plan.from_json(json.dumps(cases.document("event-one-bin")))
+PLAN = plan_of("event-one-bin")
 MECHANISM = mechanism_of(PLAN)
 LAYOUT = MECHANISM.layout
 BATCH = vectors.some_reports(MECHANISM, 2)
@@ -88,7 +88,7 @@ def test_every_flipped_bit_is_noticed():
 
 @every(
     ("why", "data", "code"),
-    list(refusals.batches(GOOD, Plan.from_json(json.dumps(cases.document("l1"))).digest)),
+    list(refusals.batches(GOOD, plan_of("l1").digest)),
 )
 def test_refusals(why, data, code):
     assert code_of(decode, data) == code, why

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from faintly.core import Plan
 from faintly.core.sketch import table_type
 from faintly.errors import FaintlyError, Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import sketch_v1
 from spec.generator import cases, refusals, vectors
+from spec.generator.vectors import plan_of
 from tests.every import every
 
 SKETCH = vectors.some_sketch("event-coarse")
@@ -155,7 +155,7 @@ def test_arrays_begin_at_a_multiple_of_64_bytes():
 
 
 def test_a_sketch_carries_its_whole_plan():
-    plan = Plan.from_json(json.dumps(cases.document("event-two-bins")))
+    plan = plan_of("event-two-bins")
     back = decode(vectors.sketch_bytes(vectors.some_sketch("event-two-bins")))
     assert back.plan.canonical == plan.canonical
 

@@ -29,11 +29,6 @@ from faintly_collector.storage.store import Store
 from tests.collecting import sketch_of, submit
 
 
-@pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 40, 10)
-
-
 @pytest.mark.parametrize("retention", ["keep", "drop"])
 def test_a_backup_of_a_running_store(
     store, open_store, tmp_path, plan, batches, body_of, fresh, retention
@@ -105,10 +100,10 @@ def test_a_damaged_backup_is_not_restored(store, tmp_path, plan, batches, body_o
 
 
 def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
-    open_store, tmp_path, plan, other_plan, batches, batches_of, body_of, fresh, monkeypatch
+    open_store, tmp_path, plan, open_plan, batches, batches_of, body_of, fresh, monkeypatch
 ):
-    store, others = open_store(), batches_of(other_plan, 10, 10)
-    for each, batch in ((plan, batches[0]), (plan, batches[1]), (other_plan, others[0])):
+    store, others = open_store(), batches_of(open_plan, 10, 10)
+    for each, batch in ((plan, batches[0]), (plan, batches[1]), (open_plan, others[0])):
         store.registry.create(each)
         submit(store, each.digest, 0, fresh(), body_of(each, batch))
         store.seal()
@@ -129,8 +124,8 @@ def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
     monkeypatch.undo()
     backup.restore(tmp_path / "copy", tmp_path / "restored")
     again = open_store(tmp_path / "restored")
-    assert list(again.registry.collections) == [other_plan.digest]
-    assert sketch_of(again, other_plan.digest, 0) == aggregate(other_plan, others)
+    assert list(again.registry.collections) == [open_plan.digest]
+    assert sketch_of(again, open_plan.digest, 0) == aggregate(open_plan, others)
 
 
 def test_of_two_copies_into_one_folder_one_is_made(
@@ -205,7 +200,7 @@ def test_a_sketch_that_is_not_needed_does_not_matter(
     )
 
 
-def test_a_backup_leaves_nothing_that_a_collector_of_another_user_would_stumble_over(
+def test_a_backup_leaves_nothing_that_stops_a_collector_of_another_user(
     store, tmp_path, plan, batches, body_of, fresh
 ):
     store.registry.create(plan, retention="drop")
@@ -387,14 +382,14 @@ def test_exports_hold_every_sealed_report(store, tmp_path, plan, batches, body_o
     assert sorted(zip(*table.to_pydict().values(), strict=True)) == expected
 
 
-def test_what_cannot_be_exported(store, tmp_path, plan, other_plan):
+def test_what_cannot_be_exported(store, tmp_path, plan, open_plan):
     store.registry.create(plan)
-    store.registry.create(other_plan, retention="drop")
+    store.registry.create(open_plan, retention="drop")
     target = tmp_path / "out.parquet"
     with pytest.raises(InvalidInput, match="no sealed reports"):
         export(store.folder, plan.digest.hex(), None, target)
     with pytest.raises(InvalidInput, match="drops its reports"):
-        export(store.folder, other_plan.digest.hex(), None, target)
+        export(store.folder, open_plan.digest.hex(), None, target)
     with pytest.raises(InvalidInput, match="no collection"):
         export(store.folder, bytes(16).hex(), None, target)
     with pytest.raises(InvalidInput, match="not a data folder"):

@@ -22,11 +22,6 @@ from tests.collecting import sketch_of, submit
 
 
 @pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 30, 10)
-
-
-@pytest.fixture
 def folder_of(open_store, plan, batches, body_of, fresh):
     def fill(retention="keep", sealed=True):
         store = open_store()
@@ -62,8 +57,8 @@ def test_a_sound_folder(folder_of, retention):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     checked = fsck.check(folder)
     assert checked.sound
-    assert (checked.collections, checked.sealed, checked.pending) == (1, 30, 0)
-    assert checked.segments == (3 if retention == "keep" else 0)
+    assert (checked.collections, checked.sealed, checked.pending) == (1, 40, 0)
+    assert checked.segments == (4 if retention == "keep" else 0)
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert {name: after[name] for name in before if name.suffix != ".sqlite"} == {
         name: before[name] for name in before if name.suffix != ".sqlite"
@@ -138,7 +133,7 @@ def test_a_changed_sketch_is_damage_where_reports_are_dropped(folder_of):
 
 def test_changed_pending_reports(folder_of):
     folder = folder_of(sealed=False)
-    assert fsck.check(folder).pending == 30
+    assert fsck.check(folder).pending == 40
     with sqlite3.connect(folder / "collector.sqlite") as connection:
         connection.execute("UPDATE inbox SET records = zeroblob(length(records)) WHERE id = 2")
     connection.close()
@@ -164,7 +159,7 @@ def said(folder, *options):
 def test_what_a_crash_left_over_is_told_as_sound(folder_of):
     folder = folder_of()
     (folder / "segments" / "0-9.parquet.part").write_bytes(b"x")
-    counts = "1 collection, 30 sealed reports, 0 pending"
+    counts = "1 collection, 40 sealed reports, 0 pending"
     status, lines = said(folder)
     assert status == 0
     assert lines == [

@@ -22,8 +22,7 @@ from faintly_collector.http import answers, readers
 from faintly_collector.http.app import Collector, build
 from faintly_collector.http.settings import read_settings
 from faintly_collector.storage.store import Store, StoreLimits
-
-QUIET = StoreLimits(seal_s=1e9)  # nothing is sealed unless a test says so
+from tests.collecting import QUIET
 
 
 class Web:
@@ -95,18 +94,6 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, str]:
 @pytest.fixture(name="refused", scope="session")
 def refused_fixture() -> Callable[..., dict[str, str]]:
     return refused
-
-
-@pytest.fixture(scope="session")
-def plan() -> Plan:
-    """An indexed universe of 64 keys, decoded by table."""
-    return samples.one_cell_plan(1000, 64)
-
-
-@pytest.fixture(scope="session")
-def open_plan() -> Plan:
-    """A universe of any text."""
-    return samples.open_plan(1000)
 
 
 @pytest.fixture(scope="session")
@@ -207,3 +194,17 @@ def shared_web(
     monkeypatch.undo()
     if not _kept[0].cleaned():
         _kept.pop().close()
+
+
+@pytest.fixture
+def address(web: Web, plan: Plan) -> str:
+    """The address of a new collection."""
+    return web.create(plan)
+
+
+@pytest.fixture
+def sealed(web: Web, address: str, plan: Plan, body_of: Callable[[Plan, int], bytes]) -> str:
+    """The address of a collection with 50 sealed reports."""
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+    return address

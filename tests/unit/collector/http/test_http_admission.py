@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from benchmarks import samples
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 from faintly_collector.http import answers, limits, readers
@@ -15,25 +14,12 @@ from faintly_collector.http import answers, limits, readers
 ESTIMATES = {"json": {"keys": [1]}}
 
 
-@pytest.fixture(scope="module")
-def direct_plan():
-    return samples.retrieval_plan(1000, 64, 8, "direct")
-
-
 @pytest.fixture
-def address(web, plan, body_of):
-    made = web.create(plan)
-    web.send(plan, body_of(plan, 50))
-    web.store.seal()
-    return made
-
-
-@pytest.fixture
-def queries(address):
+def queries(sealed):
     """One request of every kind that computes."""
-    posted = [("POST", f"{address}/{name}", ESTIMATES) for name in ("estimates", "history")]
-    posted.append(("POST", f"{address}/top", {"json": {"candidates": [1]}}))
-    return posted + [("GET", f"{address}/{name}", {}) for name in ("top", "noise-floor", "sketch")]
+    posted = [("POST", f"{sealed}/{name}", ESTIMATES) for name in ("estimates", "history")]
+    posted.append(("POST", f"{sealed}/top", {"json": {"candidates": [1]}}))
+    return posted + [("GET", f"{sealed}/{name}", {}) for name in ("top", "noise-floor", "sketch")]
 
 
 class Gate:
@@ -90,14 +76,12 @@ def test_few_answers_are_made_at_a_time(web, queries, gate):
     check_few(web, gate, queries * 5)
 
 
-def test_whoever_waits_takes_no_thread(web, address, gate):
+def test_waiting_requests_take_no_thread(web, sealed, gate):
     """Sixty askers are more than the threads that all other requests share."""
-    others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{address}/plan", address)]
+    others = [("GET", path, {}) for path in ("/readyz", "/metrics", f"{sealed}/plan", sealed)]
 
     async def ask():
-        asked = asyncio.create_task(
-            web.at_once(*[("POST", f"{address}/estimates", ESTIMATES)] * 60)
-        )
+        asked = asyncio.create_task(web.at_once(*[("POST", f"{sealed}/estimates", ESTIMATES)] * 60))
         await gate.fill()
         async with asyncio.timeout(30):
             seen = await web.at_once(*others)
@@ -199,7 +183,7 @@ def slow(web, direct_plan, body_of, monkeypatch):
 KEYS = list(range(64)) * 100  # more than a minute
 
 
-def test_nothing_more_is_computed_for_who_is_gone(web, slow):
+def test_nothing_more_is_computed_for_a_client_that_left(web, slow):
     path, seen = slow
 
     async def ask():
@@ -217,7 +201,7 @@ def test_nothing_more_is_computed_for_who_is_gone(web, slow):
     assert web("POST", path, **ESTIMATES).status_code == 200
 
 
-def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
+def test_nothing_is_begun_for_a_client_that_left_while_waiting(web, slow, gate):
     path, seen = slow
 
     async def ask():
@@ -240,7 +224,7 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
     assert gate.passed == gate.slots
 
 
-def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
+def test_a_request_that_waits_when_time_is_over_is_told_so(web, slow, caplog):
     """As uvicorn does at last with what is not done when a signal came."""
     path, seen = slow
     submitting = Asker(path.replace("estimates", "reports"), {})
@@ -265,18 +249,18 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     assert web.collector.middleware.report_bytes.used == 0
 
 
-def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
+def test_long_questions_together_have_a_bound(web, sealed, refused, monkeypatch):
     capacity = web.collector.middleware.control_bytes
     monkeypatch.setattr(capacity, "limit", 100)
     long = {"json": {"keys": [1] * 100}}
-    refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
-    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+    refused(web("POST", f"{sealed}/estimates", **long), 429, "BUSY")
+    assert web("POST", f"{sealed}/estimates", **ESTIMATES).status_code == 200
     assert capacity.used == 0
 
 
-def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
+def test_half_a_query_is_not_answered(web, sealed):
     async def ask():
-        asker = Asker(f"{address}/estimates", {"keys": [1]})
+        asker = Asker(f"{sealed}/estimates", {"keys": [1]})
         asker.messages[0]["more_body"] = True
         asker.gone.set()
         await asker.ask(web.collector.middleware)
@@ -286,13 +270,13 @@ def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
     assert web.collector.middleware.control_bytes.used == 0
 
 
-def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):
+def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, sealed, monkeypatch):
     gate = Gate(answers.write_sketch, 1)
     monkeypatch.setattr(answers, "write_sketch", gate)
     free = web.collector.service.readers.free
 
     async def ask():
-        asker = Asker(f"{address}/sketch", {})
+        asker = Asker(f"{sealed}/sketch", {})
         asker.scope["method"] = "GET"
         asked = asker.ask(web.collector.middleware)
         await gate.fill()
@@ -305,4 +289,4 @@ def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeyp
 
     assert asyncio.run(asyncio.wait_for(ask(), 60)) == (499, "ABANDONED")
     assert list((web.store.folder / "spool").iterdir()) == []
-    assert web("GET", f"{address}/sketch").status_code == 200
+    assert web("GET", f"{sealed}/sketch").status_code == 200

@@ -55,7 +55,7 @@ def test_estimates_are_the_engines(web, address, plan):
         assert "local differential privacy" in answer["guarantee"]
 
 
-def test_without_an_epoch_the_latest_with_answers_speaks(web, address):
+def test_without_an_epoch_the_latest_with_answers_is_read(web, address):
     assert web("POST", f"{address}/estimates", json={"keys": [1]}).json()["epoch"] == 4
     assert web("GET", f"{address}/top").json()["epoch"] == 4
 

@@ -98,11 +98,6 @@ def request_of(address, body, *, chunked=False, query=None, headers=b""):
 
 
 @pytest.fixture
-def address(web, plan):
-    return web.create(plan)
-
-
-@pytest.fixture
 def say(web):
     """Return what sends bytes over one connection and returns the first answer."""
 
@@ -172,7 +167,7 @@ def test_zeros_before_a_length_hide_nothing(say, address):
 
 @pytest.mark.parametrize("path", ["/v1/collections", None])
 @pytest.mark.parametrize("chunked", [False, True])
-def test_who_sends_too_much_is_told(web, address, path, chunked):
+def test_a_client_that_sends_too_much_is_told(web, address, path, chunked):
     """A plain client sends all of a body before it reads: closing earlier would reset it."""
     body = bytes(16 << 20)
     sent = request_of(address, body, chunked=chunked, query=None if path is None else "")
@@ -213,7 +208,7 @@ def test_a_refused_body_without_end_is_cut_off(web, address, monkeypatch):
     assert asyncio.run(talk()).startswith("HTTP/1.1 413 ")
 
 
-def test_who_waits_to_be_asked_for_a_body_is_refused_at_once(web, address):
+def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_at_once(web, address):
     """What comes next on such a connection may be a body or not, so nothing comes next."""
     waits = b"Expect: 100-continue\r\n"
 
@@ -226,7 +221,7 @@ def test_who_waits_to_be_asked_for_a_body_is_refused_at_once(web, address):
     assert (status, headers["connection"]) == ("HTTP/1.1 400 Bad Request", "close")
 
 
-def test_who_may_send_is_asked_for_a_body(web, address, plan, body_of):
+def test_a_client_that_may_send_is_asked_for_its_body(web, address, plan, body_of):
     body = body_of(plan, 1)
     waits = request_of(address, body, headers=b"Expect: 100-continue\r\n")
 
@@ -241,7 +236,7 @@ def test_who_may_send_is_asked_for_a_body(web, address, plan, body_of):
     assert asyncio.run(talk())[0] == "HTTP/1.1 200 OK"
 
 
-def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
+def test_reports_of_a_client_that_hangs_up_are_counted(web, address, plan, body_of):
     async def talk():
         with web.store.database.write_lock:  # the commit waits until it is gone
             async with line_to(web.collector) as line:
@@ -392,7 +387,7 @@ def test_an_answer_leaves_with_a_body_or_without_one(web, method, path):
     assert rest.startswith(b"{" if method == b"GET" else b"HTTP/1.1 200")
 
 
-def test_refused_requests_leave_no_circles(web, address):
+def test_refused_requests_leave_no_reference_cycles(web, address):
     """The collector looks for garbage seldom, so that refused bodies must not wait for it."""
 
     async def talk():

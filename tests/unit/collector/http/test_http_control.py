@@ -21,7 +21,7 @@ def web(shared_web):
     return shared_web
 
 
-def test_a_collection_lives_and_dies(web, plan, body_of, refused):
+def test_a_collection_from_creation_to_deletion(web, plan, body_of, refused):
     address = web.create(plan, name="teas", retention="drop", epochs=[2, 1])
     again = web(
         "POST",
@@ -273,7 +273,7 @@ def test_parameters_that_an_address_does_not_take_are_refused(web, refused):
                 assert said["message"] == "query: it has a parameter twice"
 
 
-def test_a_stranger_learns_nothing_of_parameters(web, refused):
+def test_parameters_are_checked_after_credentials(web, refused):
     web.store.credentials.add("read", "r")
     refused(web("GET", "/v1/collections?x=1"), 401, "NOT_AUTHORISED")
 

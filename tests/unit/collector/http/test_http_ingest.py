@@ -18,11 +18,6 @@ def web(shared_web):
     return shared_web
 
 
-@pytest.fixture
-def address(web, plan):
-    return web.create(plan)
-
-
 def pending(web, plan) -> int:
     return status_of(web.store.registry.collection(plan.digest)).pending
 
@@ -124,7 +119,7 @@ def test_a_body_that_comes_in_pieces_is_counted(web, address, plan, body_of):
     assert web.send(plan, pieces).json() == {"status": "counted", "reports": 50}
 
 
-def test_a_full_inbox_asks_for_patience(make_web, plan, body_of, refused):
+def test_a_full_inbox_asks_to_wait(make_web, plan, body_of, refused):
     body = body_of(plan, 100)
     web = make_web(StoreLimits(seal_s=1e9, inbox_bytes=len(body) - 40))
     web.store.maintenance.stop()  # which would seal at once

@@ -11,7 +11,6 @@ import pytest
 from faintly_collector.http import answers, limits, routes_collections
 from faintly_collector.storage import registry
 from faintly_collector.storage.collection import Epoch
-from faintly_collector.storage.store import StoreLimits
 
 
 @pytest.fixture
@@ -19,14 +18,9 @@ def web(shared_web):
     return shared_web
 
 
-@pytest.fixture
-def address(web, plan):
-    return web.create(plan, epochs=[0, 1, 2, 3])
-
-
 @pytest.mark.parametrize("retention", ["keep", "drop"])
 def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, retention):
-    web = make_web(StoreLimits(seal_s=1e9))
+    web = make_web()
     address = web.create(plan, epochs=[0, 1], retention=retention)
     for epoch in (0, 1):  # the second takes the only place in memory
         assert web.send(plan, body_of(plan, 50), params={"epoch": epoch}).status_code == 200
@@ -50,7 +44,7 @@ def test_damaged_pending_reports_are_told(make_web, plan, body_of, refused):
     refused(web("POST", f"{address}/seal"), 503, "DAMAGED")
 
 
-def test_a_full_disk_is_told_to_who_administers(make_web, plan, body_of, refused, monkeypatch):
+def test_administrators_are_told_of_a_full_disk(make_web, plan, body_of, refused, monkeypatch):
     web = make_web()
     address = web.create(plan, tokens=True)
     writer = web.store.database.writer
@@ -72,7 +66,7 @@ def test_a_full_disk_is_told_to_who_administers(make_web, plan, body_of, refused
     assert web("PUT", f"{address}/epochs/0", json={"state": "closed"}).json()["reports"] == 1
 
 
-def test_a_strangers_body_is_not_read(web, address, refused):
+def test_a_body_without_credentials_is_not_read(web, address, refused):
     web.store.credentials.add("admin", "me")
     web.store.credentials.add("read", "page")
     kind = {"content-type": "application/json"}
@@ -114,7 +108,7 @@ def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatc
 
 
 def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch):
-    web = make_web(StoreLimits(seal_s=1e9))
+    web = make_web()
     address = web.create(plan, epochs=[0, 1, 2, 3])
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
@@ -139,7 +133,8 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
     assert more.status_code == 200
 
 
-def test_a_history_has_a_bound(web, address, plan, body_of, refused, monkeypatch):
+def test_a_history_has_a_bound(web, plan, body_of, refused, monkeypatch):
+    address = web.create(plan, epochs=[0, 1, 2])
     for epoch in range(3):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
@@ -194,7 +189,7 @@ def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, re
     assert list((web.store.folder / "spool").iterdir()) == []
 
 
-def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refused, monkeypatch):
+def test_a_download_is_told_of_a_full_disk(web, address, plan, body_of, refused, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
 

@@ -268,7 +268,7 @@ def test_what_is_missing_is_named(tmp_path: Path):
         ("10.0.0.1", False, True),
     ],
 )
-def test_who_can_reach_an_address(host, proxy, exposed):
+def test_which_addresses_are_exposed(host, proxy, exposed):
     assert Settings(data=Path("d"), host=host, proxy=proxy).exposed is exposed
 
 

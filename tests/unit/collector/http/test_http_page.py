@@ -125,7 +125,7 @@ def test_a_session_reads_and_nothing_else(guarded, plan, refused):
         refused(web(method, path, headers=cookie), 401, "NOT_AUTHORISED")
 
 
-def test_who_may_not_read_does_not_sign_in(guarded, refused):
+def test_without_the_right_to_read_there_is_no_session(guarded, refused):
     web, secrets = guarded
     refused(sign_in(web, secrets["submit"]), 403, "NOT_ALLOWED")
     refused(sign_in(web, "wrong"), 401, "NOT_AUTHORISED")
@@ -200,7 +200,7 @@ def test_the_oldest_session_ends_where_there_are_too_many(guarded, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["", "x", "faintly-session=", "faintly-session=x; y", "a=\x80;;="])
-def test_other_cookies_are_nobody(guarded, refused, text):
+def test_other_cookies_are_refused(guarded, refused, text):
     web, _ = guarded
     told = web("GET", "/v1/collections", headers={"cookie": text.encode("latin-1")})
     refused(told, 401, "NOT_AUTHORISED")
@@ -236,7 +236,7 @@ def test_activity_tells_what_arrives(make_web, plan, open_plan, body_of):
     assert "faintly_disk_free_bytes" in lines
 
 
-def test_hours_are_forgotten(store, plan):
+def test_old_hours_are_forgotten(store, plan):
     arrivals = store.registry.create(plan).arrivals
     for hour in range(1000, 1100):
         arrivals.hours[hour] = hour

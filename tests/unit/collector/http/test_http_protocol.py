@@ -19,11 +19,6 @@ def web(shared_web):
     return shared_web
 
 
-@pytest.fixture
-def address(web, plan):
-    return web.create(plan, epochs=[0, 1, 2, 3])
-
-
 async def answered_to(collector, pieces):
     """Return what a connection that sends pieces gets until it is closed."""
     loop = asyncio.get_running_loop()
@@ -66,14 +61,14 @@ def head_of(address):
         b"Transfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n",
     ],
 )
-def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
+def test_a_client_that_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
     monkeypatch.setattr(limits, "ARRIVE_S", 0.2)
     pieces = [] if rest is None else [head_of(address) + rest]
     assert asyncio.run(answered_to(web.collector, pieces)) == b""
     assert web.collector.middleware.report_bytes.used == 0
 
 
-def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
+def test_a_quick_client_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
     monkeypatch.setattr(limits, "ARRIVE_S", 5.0)
     body = body_of(plan, 50)
     one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
@@ -205,7 +200,7 @@ async def reads_nothing():
     return had
 
 
-def test_who_does_not_read_an_answer_is_cut_off(monkeypatch):
+def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
     monkeypatch.setattr(limits, "STALL_S", 0.1)
     assert asyncio.run(reads_nothing()) < LONG
 
@@ -222,7 +217,7 @@ MIB = limits.STALL_BYTES
         ([MIB // 2, MIB // 2], True),
     ],
 )
-def test_who_reads_slowly_gets_all(left, cut_off):
+def test_a_client_that_reads_slowly_gets_everything(left, cut_off):
     """Look after look, a part of the answer must have left; `left` is what has not."""
     sizes, looks, aborted = iter(left), [], []
 

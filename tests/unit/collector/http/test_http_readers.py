@@ -18,19 +18,6 @@ HEADERS = {"content-type": "application/json"}
 ESTIMATES = {"json": {"keys": [1]}}
 
 
-@pytest.fixture(scope="module")
-def direct_plan():
-    return samples.retrieval_plan(1000, 64, 8, "direct")
-
-
-@pytest.fixture
-def address(web, plan, body_of):
-    made = web.create(plan)
-    web.send(plan, body_of(plan, 50))
-    web.store.seal()
-    return made
-
-
 def numbers(web):
     """Return the process ids of the readers, those free and those at work."""
     slots = web.collector.service.readers.slots
@@ -50,27 +37,27 @@ def at_the_sketch(web, monkeypatch, act):
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_reader_that_dies_is_replaced_and_its_asker_told(web, address, refused, monkeypatch):
+def test_a_reader_that_dies_is_replaced_and_its_asker_told(web, sealed, refused, monkeypatch):
     at_the_sketch(web, monkeypatch, lambda number: os.kill(number, signal.SIGKILL))
-    told = refused(web("POST", f"{address}/estimates", **ESTIMATES), 503, "READER_LOST")
+    told = refused(web("POST", f"{sealed}/estimates", **ESTIMATES), 503, "READER_LOST")
     assert "ended" in told["message"]
     assert numbers(web) == []
-    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+    assert web("POST", f"{sealed}/estimates", **ESTIMATES).status_code == 200
     assert len(numbers(web)) == 1
 
 
 @pytest.mark.usefixtures("processes")
-def test_nobody_notices_the_death_of_an_idle_reader(web, address):
-    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+def test_nobody_notices_the_death_of_an_idle_reader(web, sealed):
+    assert web("POST", f"{sealed}/estimates", **ESTIMATES).status_code == 200
     (before,) = numbers(web)
     os.kill(before, signal.SIGKILL)
     os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)
-    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+    assert web("POST", f"{sealed}/estimates", **ESTIMATES).status_code == 200
     assert numbers(web) != [before]
 
 
 @pytest.mark.usefixtures("processes")
-def test_reports_are_taken_while_no_reader_moves(web, address, plan, body_of, monkeypatch):
+def test_reports_are_taken_while_no_reader_moves(web, sealed, plan, body_of, monkeypatch):
     stopped = asyncio.Event()
 
     async def ask():
@@ -81,13 +68,13 @@ def test_reports_are_taken_while_no_reader_moves(web, address, plan, body_of, mo
             loop.call_soon_threadsafe(stopped.set)
 
         at_the_sketch(web, monkeypatch, stop)
-        asked = asyncio.create_task(web.at_once(("POST", f"{address}/estimates", ESTIMATES)))
+        asked = asyncio.create_task(web.at_once(("POST", f"{sealed}/estimates", ESTIMATES)))
         await stopped.wait()
         sent = [
-            ("POST", f"{address}/reports?request={each:032x}", {"content": body})
+            ("POST", f"{sealed}/reports?request={each:032x}", {"content": body})
             for each in range(20)
         ]
-        others = await web.at_once(*sent, ("GET", "/readyz", {}), ("GET", address, {}))
+        others = await web.at_once(*sent, ("GET", "/readyz", {}), ("GET", sealed, {}))
         assert not asked.done()
         os.kill(numbers(web)[0], signal.SIGCONT)
         return others + await asked
@@ -97,23 +84,21 @@ def test_reports_are_taken_while_no_reader_moves(web, address, plan, body_of, mo
 
 
 @pytest.mark.usefixtures("processes")
-def test_who_waits_for_an_answer_is_told_that_the_collector_stops(
-    web, address, refused, monkeypatch
-):
+def test_a_query_that_waits_is_told_that_the_collector_stops(web, sealed, refused, monkeypatch):
     at_the_sketch(web, monkeypatch, lambda _: web.collector.service.readers.close())
-    refused(web("POST", f"{address}/estimates", **ESTIMATES), 503, "STOPPING")
+    refused(web("POST", f"{sealed}/estimates", **ESTIMATES), 503, "STOPPING")
     assert numbers(web) == []
 
 
 @pytest.mark.usefixtures("processes")
-def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch):
+def test_long_json_is_parsed_by_readers_alone(web, sealed, refused, monkeypatch):
     def fail(*_):
         raise AssertionError("the process that takes reports parses it")
 
     monkeypatch.setattr(models, "parse", fail)
     monkeypatch.setattr(routes_collections, "new_collection", fail)
     long = json.dumps({"keys": ["x" * 1000] * 5_000, "unknown": 1})
-    refused(web("POST", f"{address}/estimates", content=long, headers=HEADERS), 422, "INVALID")
+    refused(web("POST", f"{sealed}/estimates", content=long, headers=HEADERS), 422, "INVALID")
     long = "[" * (limits.SHORT_BYTES + 1)
     refused(web("POST", "/v1/collections", content=long, headers=HEADERS), 400, "BAD_REQUEST")
     plan = samples.open_plan(1000)
@@ -127,9 +112,9 @@ def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch
 @pytest.mark.parametrize(
     ("method", "path"), [("PUT", "/epochs/7"), ("POST", "/tokens")], ids=["epochs", "tokens"]
 )
-def test_what_readers_do_not_parse_must_be_short(web, address, refused, method, path):
+def test_what_readers_do_not_parse_must_be_short(web, sealed, refused, method, path):
     document = json.dumps({"state": "open", "x": "y" * limits.SHORT_BYTES})
-    answer = web(method, address + path, content=document, headers=HEADERS)
+    answer = web(method, sealed + path, content=document, headers=HEADERS)
     refused(answer, 413, "TOO_LARGE")
 
 
@@ -163,15 +148,15 @@ def test_sketches_are_mapped_and_shared(web, direct_plan, body_of):
         assert os.getpriority(os.PRIO_PROCESS, number) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def test_one_transform_is_kept_and_serves_until_a_seal(web, address, plan, body_of, monkeypatch):
+def test_one_transform_is_kept_and_serves_until_a_seal(web, sealed, plan, body_of, monkeypatch):
     made, reader_of = [], answers.open_reader
     monkeypatch.setattr(answers, "open_reader", lambda sketch: made.append(1) or reader_of(sketch))
     for level in (0.9, 0.95, 0.99):
-        web("POST", f"{address}/estimates", json={"keys": [1], "level": level})
+        web("POST", f"{sealed}/estimates", json={"keys": [1], "level": level})
     assert len(made) == 1
     web.send(plan, body_of(plan, 5))
     web.store.seal()
-    assert web("POST", f"{address}/estimates", **ESTIMATES).json()["reports"] == 55
+    assert web("POST", f"{sealed}/estimates", **ESTIMATES).json()["reports"] == 55
     assert len(made) == 2
 
 

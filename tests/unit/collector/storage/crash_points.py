@@ -22,11 +22,10 @@ from faintly_collector.admin import fsck
 from faintly_collector.storage import database
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.database import Database
-from faintly_collector.storage.store import Store, StoreLimits
-from tests.collecting import sketch_of, submit
+from faintly_collector.storage.store import Store
+from tests.collecting import QUIET, sketch_of, submit
 
 DIED = 77
-QUIET = StoreLimits(seal_s=1e9)
 PLAN = samples.one_cell_plan(1000, 64)
 BATCHES = list(samples.batches(PLAN, 40, 10))
 BODIES = [report_v1.encode_batch(batch, mechanism_of(PLAN).layout) for batch in BATCHES]

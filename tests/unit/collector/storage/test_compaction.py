@@ -15,11 +15,6 @@ from tests.collecting import sketch_of, submit
 
 
 @pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 40, 10)
-
-
-@pytest.fixture
 def filled(open_store, plan, batches, body_of, fresh):
     """Return a store with four small segments, and a sketch on the disk."""
     store = open_store()

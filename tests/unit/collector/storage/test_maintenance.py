@@ -11,7 +11,7 @@ from faintly_collector.storage import maintenance, seal, segments
 from faintly_collector.storage.collection import Clock, status_of
 from faintly_collector.storage.registry import Registry
 from faintly_collector.storage.store import StoreLimits
-from tests.collecting import sketch_of, submit
+from tests.collecting import sketch_of, submit, wait_for
 
 PERIOD = 1800.0
 
@@ -53,13 +53,6 @@ def states(store, plan):
     return {
         each.epoch: each.state for each in status_of(store.registry.collection(plan.digest)).epochs
     }
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

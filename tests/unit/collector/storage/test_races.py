@@ -21,20 +21,7 @@ from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.credentials import Credentials, hash_of
 from faintly_collector.storage.database import Database
 from faintly_collector.storage.store import Store, StoreLimits
-from tests.collecting import sketch_of, submit
-
-
-def refused(call, *arguments, **named):
-    with pytest.raises(Problem) as caught:
-        call(*arguments, **named)
-    return caught.value.kind.code
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from tests.collecting import refused, sketch_of, submit, wait_for
 
 
 def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
@@ -288,7 +275,7 @@ def full(database):
     database.writer.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bodies, fresh):
+def test_control_calls_on_a_full_disk_raise_problems(store, plan, open_plan, bodies, fresh):
     store.registry.create(plan, tokens=True, period_s=3600.0)
     store.issue_tokens(plan.digest, 0, 1000)
     full(store.database)

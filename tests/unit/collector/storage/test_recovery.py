@@ -20,14 +20,9 @@ from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.database import COUNT_FILE
 from faintly_collector.storage.manifest import NEWER
 from faintly_collector.storage.store import Store
-from tests.collecting import sketch_of, submit
+from tests.collecting import sketch_of, submit, wait_for
 
 CRASH = Path(__file__).with_name("crash_points.py")
-
-
-@pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 40, 10)
 
 
 @pytest.fixture
@@ -213,13 +208,13 @@ def seal_more(open_store, plan, batches, body_of, fresh, epoch):
 
 @pytest.mark.parametrize("what", ["segments", "an epoch", "a collection"])
 def test_files_that_the_database_cannot_know_yet_stop_the_start(
-    filled, open_store, plan, other_plan, batches, batches_of, body_of, fresh, what
+    filled, open_store, plan, open_plan, batches, batches_of, body_of, fresh, what
 ):
     """An old copy of the database was put back: what it does not name is nowhere else."""
     folder = filled()
     database = folder / "collector.sqlite"
     old = database.read_bytes()
-    owner = other_plan if what == "a collection" else plan
+    owner = open_plan if what == "a collection" else plan
     more = batches_of(owner, 20, 10)
     seal_more(open_store, owner, more, body_of, fresh, epoch=int(what == "an epoch"))
     new, files = database.read_bytes(), sorted(folder.glob("*/*/*"))
@@ -429,8 +424,6 @@ def test_a_sender_that_is_gone_does_not_stop_the_inbox(store, plan, batches, bod
 
 
 def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monkeypatch):
-    import time
-
     from faintly_collector.storage import maintenance, segments
     from faintly_collector.storage.store import StoreLimits
 
@@ -447,10 +440,8 @@ def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monke
     store = open_store(limits=StoreLimits(seal_s=0.0))
     store.registry.create(plan)
     submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
-    deadline = time.monotonic() + 10
-    while status_of(store.registry.collection(plan.digest)).reports < 10:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    collection = store.registry.collection(plan.digest)
+    wait_for(lambda: status_of(collection).reports >= 10)
     assert store.counters.failed_seals == 2
     assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches[:1])
 

@@ -13,11 +13,6 @@ from faintly_collector.storage.collection import status_of
 from tests.collecting import sketch_of, submit
 
 
-@pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 40, 10)
-
-
 class Crash(Exception):
     pass
 

@@ -26,7 +26,7 @@ def available() -> bool:
 def ask(cases: list[Case]) -> tuple[list[float], dict[str, str]]:
     """Return the seconds of each case, and the peers' versions."""
     done = subprocess.run(
-        [str(PYTHON), "-W", "ignore", str(Path(__file__).with_name("_peer_worker.py"))],
+        [str(PYTHON), "-W", "ignore", str(Path(__file__).with_name("peer_worker.py"))],
         input=json.dumps([case._asdict() for case in cases]),
         capture_output=True,
         text=True,
