@@ -44,9 +44,13 @@ from faintly.mechanisms.law import SmallCase, rounded_sum_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.request import Calibrated, Request
 from faintly.mechanisms.rounding import round_values
-from faintly.mechanisms.signed_binning import BinTables, SignedBinning, rows
-from faintly.mechanisms.signed_binning.forecast import BinForecast
-from faintly.mechanisms.signed_binning.law import BinLaw
+from faintly.mechanisms.signed_binning import (
+    BinForecast,
+    BinLaw,
+    BinTables,
+    SignedBinning,
+    rows,
+)
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -88,7 +92,7 @@ class BitForecast(BinForecast):
         if mechanism.clip is None:
             return super().variance(mean_square)
         low = math.floor(mean_square)
-        few, more = (_clipped(items, mechanism.reach)[1] for items in (low, low + 1))
+        few, more = (clipped_moments(items, mechanism.reach)[1] for items in (low, low + 1))
         return mechanism.noise_variance + few + (mean_square - low) * (more - few)
 
     def variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
@@ -105,7 +109,7 @@ class BitForecast(BinForecast):
         """
         if self.mechanism.clip is None:
             return 0.0
-        return 1 - _clipped(self.plan.sparsity, self.mechanism.reach)[0] / self.plan.sparsity
+        return 1 - clipped_moments(self.plan.sparsity, self.mechanism.reach)[0] / self.plan.sparsity
 
     def influence(self) -> float:
         bit = self.mechanism.response is not None
@@ -285,7 +289,7 @@ def _check_bit(given: dict[str, Any]) -> None:
         raise InvalidPlan(f"steps must be a power of two, got {steps}")
 
 
-def _clipped(items: int, reach: float) -> tuple[float, float]:
+def clipped_moments(items: int, reach: float) -> tuple[float, float]:
     """Return E[min(B², η|B|)] and E[min(B², η²)] for the sum B of `items` fair signs."""
     if items == 0:
         return 0.0, 0.0

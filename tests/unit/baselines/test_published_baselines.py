@@ -95,16 +95,16 @@ def test_the_authors_event_level_has_a_bin_for_four_items_and_no_bias():
     assert table.bins == 32  # the linear family needs a power of two
 
 
-def test_clipped_moments_are_those_of_the_sum_of_signs():
-    from faintly_baselines.signed_binning_published import _clipped
+def testclipped_moments_moments_are_those_of_the_sum_of_signs():
+    from faintly_baselines.signed_binning_published import clipped_moments
 
     for items, reach in ((1, 0.5), (2, 1.0), (5, 2.5), (9, 100.0)):
         plus = np.arange(items + 1)
         law = np.array([math.comb(items, one) for one in plus]) / 2**items
         size = np.abs(2 * plus - items)
         wanted = law @ np.minimum(size**2, reach * size), law @ np.minimum(size**2, reach**2)
-        assert _clipped(items, reach) == pytest.approx(wanted, rel=1e-9)
-    first, second = _clipped(2**20, 1e9)
+        assert clipped_moments(items, reach) == pytest.approx(wanted, rel=1e-9)
+    first, second = clipped_moments(2**20, 1e9)
     assert first == pytest.approx(2**20, rel=1e-6)
     assert second == first
 

@@ -98,12 +98,11 @@ def test_dense_curve_is_the_bins_curve_of_one_bin():
     """Two derivations of one number: binomial counts, and the contour sum."""
     for k, groups in [(1, 1), (4, 8), (7, 16), (40, 4)]:
         dense = constants.score_curve(Shape(k, groups))
-        for survival in [constants._bin_survivals(Shape(k, groups, 1))]:
-            total = np.zeros(groups + 1)
-            for level in survival:
-                reach = np.cumsum(level)
-                total[1 : len(reach) + 1] += reach
-            np.testing.assert_allclose(total, dense, rtol=1e-10)
+        total = np.zeros(groups + 1)
+        for level in constants.bin_survivals(Shape(k, groups, 1)):
+            reach = np.cumsum(level)
+            total[1 : len(reach) + 1] += reach
+        np.testing.assert_allclose(total, dense, rtol=1e-10)
 
 
 def test_constants_are_finite_for_every_sparsity():

@@ -12,7 +12,7 @@ import pytest
 from faintly.core import Budget, Universe, UserLevel
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
-from faintly.mechanisms.signed_binning.forecast import BinForecast
+from faintly.mechanisms.signed_binning import BinForecast
 from faintly.planner import make_plan, rank, request_for, survey
 from faintly.planner.explain import why
 from faintly.planner.search import drawbacks_of, ordered

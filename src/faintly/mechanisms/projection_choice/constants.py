@@ -177,7 +177,7 @@ def score_curve(shape: Shape) -> FloatArray:
         totals[1:] = _dense_curve(shape) if shape.signed else shape.tokens
     else:
         # A level that no more than m bins can reach adds nothing beyond N = m.
-        for survival in _bin_survivals(shape):
+        for survival in bin_survivals(shape):
             reach = np.cumsum(survival)
             totals[1 : len(reach) + 1] += reach
             totals[len(reach) + 1 :] += reach[-1]
@@ -250,7 +250,7 @@ def _log_choose(total: int, most: int) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(np.log((total - steps + 1) / steps))])
 
 
-def _bin_survivals(shape: Shape) -> list[FloatArray]:
+def bin_survivals(shape: Shape) -> list[FloatArray]:
     """Return, for each level t, P(N_t > m) for m = 0, 1, … over all groups."""
     k, b = shape.tokens, shape.bins
     points = POINTS_PER_DEVIATION * math.ceil(math.sqrt(k)) + 20

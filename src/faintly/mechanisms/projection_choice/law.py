@@ -155,7 +155,7 @@ def _pattern_scores(shape: Shape, pattern: int) -> Scores:
 def padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
     """Return the law of the slot after adding this many dummies of uniform pattern."""
     if dummies == 0:
-        return _choice_law(choice, scores)
+        return choice_law(choice, scores)
     count = choice.shape.places**choice.shape.groups
     law = np.zeros(choice.shape.slots)
     for pattern in range(count):
@@ -165,7 +165,7 @@ def padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
     return law / count
 
 
-def _choice_law(choice: Choice, scores: Scores) -> FloatArray:
+def choice_law(choice: Choice, scores: Scores) -> FloatArray:
     """Return the law of the slot for given scores, ties at the border broken uniformly."""
     bins = np.array(scores)
     slots = np.stack([bins, -bins], axis=1).ravel() if choice.shape.signed else bins

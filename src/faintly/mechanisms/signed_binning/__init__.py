@@ -27,6 +27,9 @@ from faintly.mechanisms.tables import Tables
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
+# What a mechanism that differs from this one derives from.
+__all__ = ["BinForecast", "BinLaw", "BinTables", "SignedBinning", "rows"]
+
 
 class BinTables(Tables):
     """Tables of bins, each spread over b cells."""
