@@ -23,13 +23,12 @@ from evaluation.experiments import TOP, Point
 from evaluation.methods import METHODS
 from faintly import __version__
 from faintly.core import FloatArray, IdArray, IntArray, Plan, parse_unit
-from faintly.core.plan import SALT_BYTES
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.posterior import FEWEST, fit
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import mechanism_of
 from faintly.planner import lower_bound
-from faintly.primitives.entropy import seeded
+from faintly.primitives.entropy import fresh_salt, seeded
 
 SPREAD_KEYS = 1000  # keys that are read where the whole universe would take too long
 FAINT = 0.1  # of a standard error: a smaller stated bias hardly changes the comparison
@@ -146,7 +145,7 @@ def measure(task: Task, sample: Sample) -> Measured:
         clients=data.clients,
         universe=data.universe,
         decode=point.decode,
-        salt=seeded(task.seed, "salt").words(SALT_BYTES // 4).tobytes(),
+        salt=fresh_salt(seeded(task.seed, "salt")),
     )
     mechanism, keys = mechanism_of(plan), keys_of(sample, point.keys)
     public, secret = (seeded(task.seed, part) for part in ("public", "secret"))

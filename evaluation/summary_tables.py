@@ -77,10 +77,10 @@ def same_as_paper(rows: Iterable[Row]) -> str:
             listed += [where] if where not in listed else []
     if not places:
         return ""
-    where = "; ".join(f"{name} ({', '.join(listed)})" for name, listed in places.items())
+    listing = "; ".join(f"{name} ({', '.join(listed)})" for name, listed in places.items())
     return (
         f"Here the planner picks the paper's own {METHODS['paper'].mechanism}, so that ours and "
-        f"paper are one method and differ by chance: {where}."
+        f"paper are one method and differ by chance: {listing}."
     )
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -147,8 +148,13 @@ def write_file(
     return hashing.stored
 
 
-def measure(path: Path) -> Stored:
+def measure(stream: BufferedReader) -> Stored:
+    """Return size and checksum of what a stream has left to read."""
+    found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
+    return Stored(stream.tell(), found.digest())
+
+
+def measure_file(path: Path) -> Stored:
     """Return the present size and checksum of a file."""
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
-        return Stored(stream.tell(), found.digest())
+        return measure(stream)

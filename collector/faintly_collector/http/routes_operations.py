@@ -169,7 +169,9 @@ def check_ready(store: Store) -> None:
         raise Problem(STOPPING)
     try:
         store.check_capacity()
-    except Problem:
+    except Problem as problem:
+        if problem.kind is STOPPING:
+            raise
         raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait") from None
     failed_at = store.inbox.failed_at
     if failed_at is not None and time.monotonic() - failed_at < FAILED_S:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 from faintly import durable
-from faintly.durable import HashingWriter, Stored, measure
+from faintly.durable import HashingWriter, Stored, measure_file
 from faintly.errors import FolderDamaged, FolderInUse
 from faintly.wire.problems import CANNOT_STORE, Problem
 
@@ -35,7 +35,7 @@ def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
 def file_problem(path: Path, stored: Stored, *, quick: bool = False) -> str | None:
     """Return what is wrong with a file that the manifest names; `quick` checks only its size."""
     try:
-        found = Stored(path.stat().st_size, stored.checksum) if quick else measure(path)
+        found = Stored(path.stat().st_size, stored.checksum) if quick else measure_file(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     if found.size != stored.size:

@@ -108,16 +108,18 @@ class Inbox:
         for first in iter(self._queue.get, None):
             if len(group) >= LARGE_GROUP:
                 time.sleep(GATHER_S)
-            group, size = [first], len(first.body)
+            group, size, closing = [first], len(first.body), False
             with suppress(queue.Empty):
-                while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
+                while not closing and len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
                     each = self._queue.get_nowait()
                     if each is None:
-                        self._queue.put(None)  # stop once this group is stored
-                        break
-                    group.append(each)
-                    size += len(each.body)
+                        closing = True
+                    else:
+                        group.append(each)
+                        size += len(each.body)
             self._store(group)
+            if closing:  # what was queued later is refused, or senders could delay the end for ever
+                return
 
     def _store(self, group: Sequence[Submission]) -> None:
         failed = None

@@ -126,7 +126,7 @@ function Ranked({ found, partial, shown, query, question }: {
       <p class="found">
         {found.threshold === null ? "Nothing stands out yet." : (
           <>
-            <strong>{count(standing)}</strong> of {count(found.estimates.length)} rows stand out. A mean must be above{" "}
+            <strong>{count(standing)}</strong> of {count(found.estimates.length)} rows stand out. A mean must be at least{" "}
             <strong data-threshold={found.threshold}>{mean(found.threshold, shown.share)}</strong> to stand out among{" "}
             {count(found.compared)} keys in {count(found.reports)} reports.
           </>

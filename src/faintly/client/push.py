@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from faintly import durable
 from faintly.client.disk import Disk
@@ -110,7 +111,8 @@ def push(
 
 def _parcel(path: Path, server: str, epoch: int, batch: int | None) -> Parcel:
     with _opened(path) as stream:
-        checksum = durable.measure(path).checksum.hex()
+        checksum = durable.measure(stream).checksum.hex()
+        stream.seek(0)
         heads = list(scan_batches(stream))
     if any(head[:2] != heads[0][:2] for head in heads):
         raise InvalidInput(f"{path} holds batches of several plans; push a file of each")
@@ -126,7 +128,7 @@ def _parcel(path: Path, server: str, epoch: int, batch: int | None) -> Parcel:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[BufferedReader]:
     try:
         stream = path.open("rb")
     except FileNotFoundError:

@@ -41,11 +41,18 @@ class Mechanism(ABC):
     baseline: ClassVar[bool] = False  # for comparison; the planner uses one only by name
     plan: Plan
 
-    # Every mechanism replaces forecast and law; the others have a default.
     tables = cached_property(Tables)
-    forecast = cached_property(Forecast)
-    law = cached_property(Law)
     simulation = cached_property(Simulation)
+
+    @property
+    @abstractmethod
+    def forecast(self) -> Forecast:
+        """Return what the planner and the engine predict of reports."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Law:
+        """Return what the auditor enumerates."""
 
     @classmethod
     def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003

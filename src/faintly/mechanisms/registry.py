@@ -86,6 +86,7 @@ def mechanism_of(plan: Plan) -> Mechanism:
     try:
         mechanism = mechanism_class(plan.mechanism).from_plan(plan)
         proven = mechanism.guarantee().budget
+        _ = mechanism.forecast, mechanism.law  # refused here if they lack a verb, not when used
     except (ArithmeticError, TypeError) as error:
         # A plan from elsewhere may hold numbers that no calibration makes.
         raise InvalidPlan(f"the plan's parameters do not work together: {error}") from None

@@ -95,7 +95,7 @@ def test_the_authors_event_level_has_a_bin_for_four_items_and_no_bias():
     assert table.bins == 32  # the linear family needs a power of two
 
 
-def testclipped_moments_moments_are_those_of_the_sum_of_signs():
+def test_clipped_moments_are_those_of_the_sum_of_signs():
     from faintly_baselines.signed_binning_published import clipped_moments
 
     for items, reach in ((1, 0.5), (2, 1.0), (5, 2.5), (9, 100.0)):

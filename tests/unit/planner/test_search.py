@@ -11,7 +11,7 @@ import pytest
 
 from faintly.core import Budget, Universe, UserLevel
 from faintly.errors import FaintlyError, InvalidPlan
-from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms import Forecast, Mechanism, mechanism_class, mechanism_names, mechanism_of
 from faintly.mechanisms.signed_binning import BinForecast
 from faintly.planner import make_plan, rank, request_for, survey
 from faintly.planner.explain import why
@@ -185,6 +185,23 @@ def test_a_new_mechanism_is_ranked_without_being_named(monkeypatch):
     registry = {**{name: mechanism_class(name) for name in mechanism_names()}, "copy": Copy}
     monkeypatch.setattr("faintly.mechanisms.registry._REGISTRY", registry)
     assert "copy" in {one.mechanism for one in rank(protect="event", **COMMON)}
+
+
+@pytest.mark.parametrize("missing", ["part", "verb"])
+def test_an_incomplete_mechanism_is_refused_while_others_are_ranked(missing, monkeypatch):
+    class Lacking(Forecast):  # it has no influence
+        def variance(self, mean_square):
+            return 1.0
+
+    class Copy(mechanism_class("signed-binning")):
+        name = f"without-a-{missing}"
+        forecast = Mechanism.forecast if missing == "part" else cached_property(Lacking)
+
+    registry = {**{name: mechanism_class(name) for name in mechanism_names()}, Copy.name: Copy}
+    monkeypatch.setattr("faintly.mechanisms.registry._REGISTRY", registry)
+    ranking = survey(request_for(protect="event", **COMMON))
+    assert Copy.name in {one.mechanism for one in ranking.refused}
+    assert "signed-binning" in {one.mechanism for one in ranking.candidates}
 
 
 def test_a_baseline_is_ranked_only_where_it_is_named(monkeypatch):

@@ -107,7 +107,7 @@ def test_a_wrong_sketch_is_dropped_where_segments_are_kept(
     else:
         # A sketch that is sound in itself and in the manifest, and yet of other reports.
         save_sketch(aggregate(plan, [batches[0]] * 3), sketch)
-        stored = disk.measure(sketch)
+        stored = disk.measure_file(sketch)
         with sqlite3.connect(folder / "collector.sqlite") as connection:
             connection.execute(
                 "UPDATE sketches SET bytes = ?, checksum = ?", (stored.size, stored.checksum)

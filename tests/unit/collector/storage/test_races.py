@@ -192,6 +192,24 @@ def test_a_submission_that_comes_while_the_store_closes_is_answered(
     assert waiter.result(0).kind.code == "STOPPING"
 
 
+def test_what_is_queued_after_the_end_does_not_delay_it(open_store, plan, bodies, fresh):
+    store = open_store()
+    store.registry.create(plan)
+    sent = [Future() for _ in range(3)]
+    closing = threading.Thread(target=store.close)
+    with store.database.write_lock:
+        store.take(plan.digest, 0, fresh(), bodies[0], waiter=sent[0])
+        wait_for(lambda: store.inbox.waiting == 0)  # it waits for the lock
+        store.take(plan.digest, 0, fresh(), bodies[0], waiter=sent[1])
+        closing.start()
+        wait_for(lambda: store.inbox.waiting == 2)  # a submission, and the end
+        store.take(plan.digest, 0, fresh(), bodies[0], waiter=sent[2])
+    closing.join()
+    found = [waiter.result(0) for waiter in sent]
+    assert found[:2] == [inboxes.COUNTED] * 2
+    assert found[2].kind.code == "STOPPING"
+
+
 def test_many_that_come_while_the_store_closes_are_answered(open_store, plan, bodies, fresh):
     store = open_store()
     store.registry.create(plan)
